@@ -1,0 +1,121 @@
+"""The tasks of the demo: questions, each set in a market and a wish of its own, reproducible from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from toolorchestra.demo.bank import KINDS, Part, Question, arithmetic, questions
+from toolorchestra.demo.offers import Offer, Style, by_role, draw_offers, reprice
+from toolorchestra.demo.setting import Setting
+from toolorchestra.demo.wishes import AVOID_DEAR, WISHES, Wish
+from toolorchestra.errors import UserError
+from toolorchestra.tasks import Task
+
+Split = Literal["train", "test", "heldout_tools", "heldout_prices"]
+SPLITS: tuple[Split, ...] = ("train", "test", "heldout_tools", "heldout_prices")
+
+_STYLES = {"heldout_tools": Style(held_out_names=True), "heldout_prices": Style(held_out_prices=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A question in a market, before a wish is made: what the two tasks of a pair have in common."""
+
+    name: str
+    split: Split
+    question: Question
+    offers: tuple[Offer, ...]
+    style: Style
+    rng: random.Random
+
+
+def build_tasks(split: Split, n: int, seed: int = 0, *, pairs: bool = False) -> tuple[Task, ...]:
+    """Tasks of one split.
+
+    Args:
+        split: ``train`` (part A of the questions), or one of the held-out splits (part B): ``test``, ``heldout_tools``
+            (other names, descriptions and wordings), ``heldout_prices`` (prices outside of the training range).
+        n: How many.
+        seed: Other seeds give other tasks.
+        pairs: Whether every two tasks in a row share question and tools, and differ in the wish, the prices or both, so
+            that a batch contrasts them.
+
+    Raises:
+        UserError: The split is unknown, or ``n`` is below 1.
+    """
+    if split not in SPLITS:
+        raise UserError(f"the demo has no split {split!r}; it has {', '.join(SPLITS)}")
+    if n < 1:
+        raise UserError(f"the number of tasks is {n}; use 1 or more")
+    size = 2 if pairs else 1
+    cases = (_case(split, seed, index) for index in range(-(-n // size)))
+    return tuple(task for case in cases for task in _tasks_of(case, size))[:n]
+
+
+def _case(split: Split, seed: int, index: int) -> _Case:
+    rng = random.Random(f"{split}/{seed}/{index}")
+    kind = _kind(index, split, seed)
+    style = _STYLES.get(split, Style())
+    question = _question(kind, index, split, seed, rng)
+    return _Case(f"{split}-{seed}-{index}", split, question, draw_offers(rng, kind, style), style, rng)
+
+
+def _kind(index: int, split: str, seed: int) -> str:
+    """Every five cases in a row are of the five kinds, in random order."""
+    order = random.Random(f"{split}/{seed}/kinds/{index // len(KINDS)}").sample(KINDS, len(KINDS))
+    return order[index % len(KINDS)]
+
+
+def _question(kind: str, index: int, split: str, seed: int, rng: random.Random) -> Question:
+    part: Part = "A" if split == "train" else "B"
+    if kind == "arithmetic":
+        return arithmetic(rng, part)
+    bank = questions(kind, part)
+    # Walk through the bank in random order, so that nothing repeats before all was asked.
+    lap, place = divmod(index // len(KINDS), len(bank))
+    return random.Random(f"{split}/{seed}/{kind}/{lap}").sample(bank, len(bank))[place]
+
+
+def _tasks_of(case: _Case, size: int) -> list[Task]:
+    """One task, or two that differ in the wish, the prices or both. Their models know and err alike."""
+    rng, offers, seed = case.rng, case.offers, case.rng.randrange(2**31)
+    wish = rng.choice(_wishes(offers))
+    tasks = [_task(case, f"{case.name}a", offers, wish, seed)]
+    if size > 1:
+        change = rng.choice(("wish", "wish", "prices", "both"))
+        before = offers
+        if change != "wish":
+            offers = reprice(rng, offers, case.style)
+        wishes = _wishes(offers)
+        # New prices may come out as the old ones, or rule the old wish out; then the wish changes all the same.
+        if change != "prices" or offers == before or wish not in wishes:
+            wish = rng.choice([other for other in wishes if other is not wish])
+        tasks.append(_task(case, f"{case.name}b", offers, wish, seed))
+    return tasks
+
+
+def _wishes(offers: Sequence[Offer]) -> list[Wish]:
+    """The wishes that make sense: to do without the dear model takes a thinker that costs less."""
+    prices = {role: [offer.usd_per_call for offer in offers if offer.role == role] for role in ("thinker", "dear")}
+    can_avoid = prices["thinker"] and prices["dear"] and min(prices["dear"]) > min(prices["thinker"])
+    return [wish for wish in WISHES.values() if can_avoid or wish is not AVOID_DEAR]
+
+
+def _task(case: _Case, task_id: str, offers: Sequence[Offer], wish: Wish, seed: int) -> Task:
+    question = case.question
+    preference = wish.preference(case.rng, by_role(offers), held_out=case.style.held_out_names)
+    return Task(
+        id=task_id,
+        question=question.text,
+        answer=question.answer,
+        aliases=question.aliases,
+        judge="number" if question.kind == "arithmetic" else "exact",
+        kind=question.kind,
+        split=case.split,
+        preference=preference,
+        tools=tuple(offer.name for offer in offers),
+        setting=Setting.of(question, offers, wish.name, seed).to_json(),
+    )
