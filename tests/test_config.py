@@ -264,9 +264,23 @@ class TestFaults:
     def test_braces_of_the_user_are_only_text(self, write: Write) -> None:
         assert "'{0}'" in fault(write(ORCHESTRATOR + "tools: {t: {kind: '{0}'}}\n"))
 
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("tools: {t: {kind: code, memory_mb: 32}}", "tools.t.memory_mb (line 2): must be at least 64"),
+            ("tools: {t: {kind: search, folder: ., results: 50}}", "tools.t.results (line 2): must be at most 20"),
+            ("models: {m: {base_url: 'http://x', seconds: 0}}", "models.m.seconds (line 2): must be above 0"),
+            ("models: {m: {base_url: 'http://x', output_tokens: 0}}", "models.m.output_tokens (line 2): must be at"),
+        ],
+    )
+    def test_bounds_are_those_of_the_parts(self, write: Write, text: str, words: str) -> None:
+        assert words in fault(write(f"{ORCHESTRATOR}{text}\n"))
+
     def test_a_missing_empty_or_foreign_file(self, write: Write, tmp_path: Path) -> None:
-        assert "orchestra.yaml: no such file; create it" in fault(tmp_path / "orchestra.yaml")
-        assert "the file is empty; begin with an orchestrator" in fault(write("# nothing\n"))
+        assert "orchestra.yaml: no such settings file; correct the path, or create it" in fault(
+            tmp_path / "orchestra.yaml"
+        )
+        assert "the file is empty. It is YAML and begins with an orchestrator" in fault(write("# nothing\n"))
         assert "the file (line 1): must be a section of keys" in fault(write("- a\n"))
         (tmp_path / "orchestra.yaml").write_bytes(b"a: \xff\xfe")
         assert "not UTF-8 text (byte 3)" in fault(tmp_path / "orchestra.yaml")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -268,6 +268,12 @@ class Trajectory:
             if step.observation is not None:
                 history.extend(step.observation.messages)
         return tuple(history)
+
+
+def without_tokens(trajectory: Trajectory) -> Trajectory:
+    """The trajectory without its sampled tokens, which only training reads: what it did and cost stays."""
+    steps = tuple(replace(step, action=replace(step.action, tokens=None)) for step in trajectory.steps)
+    return replace(trajectory, steps=steps)
 
 
 def total_usd(charges: Sequence[Charge]) -> Decimal | None:

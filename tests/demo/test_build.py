@@ -59,7 +59,7 @@ def test_the_shown_price_is_the_price():
     for task in build_tasks("train", 50, 1):
         for offer in offers(task):
             usd = price_per_call(task)[offer.name]
-            assert f"${(usd * 1000).normalize():f}/1k calls, {offer.latency_s:g}s." in offer.description
+            assert f"${(usd * 1000).normalize():f}/1k, {offer.latency_s:g}s." in offer.description
 
 
 def test_held_out_splits_share_nothing_with_training_where_they_must_not():

@@ -43,7 +43,7 @@ class Endpoint(Section):
     price_name: Name | None = None
     """The name to look up in the price table, where it is not the model's (``openai:gpt-5`` names the provider too)."""
     temperature: float | None = Field(default=None, ge=0, le=2)
-    """Of the sampling; by default the server's (1 for a local model)."""
+    """Of the sampling; by default the server's (0, the likeliest, for a local model; training has its own)."""
     max_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of one reply; by default the server's."""
     timeout_s: float = Field(default=120.0, gt=0)
@@ -60,8 +60,9 @@ class OrchestratorSettings(Endpoint):
     base_url: Url | None = None
     """The OpenAI-compatible endpoint; leave it out for a model in a folder."""
     model: Name
-    """With ``base_url``, the server's name of the model. Without, a folder with a model (relative to this file), or the
-    name of a bundled or published one."""
+    """With ``base_url``, the server's name of the model. Without, a folder with a model (relative to this file), the
+    name of a bundled one (``smollm2``), or a fixed rule (``rule:cheapest-first``, ``rule:agreement``,
+    ``rule:random``, ``rule:always:<tool>``)."""
     protocol: Literal["conversation", "nemotron"] = "conversation"
     """How the prompt is built: ``conversation`` is the paper's."""
     constrained: bool = False
@@ -109,6 +110,10 @@ class ChatModelSettings(Endpoint):
     """The server's name of the model; by default the key of this section."""
     description: str = ""
     """What it is good at, for the orchestrator."""
+    seconds: float | None = Field(default=None, gt=0)
+    """Typical seconds of a reply, for the orchestrator; ``null`` leaves them out."""
+    output_tokens: int = Field(default=500, ge=1)
+    """Typical generated tokens of a reply, for the price of a call that the orchestrator is told."""
 
 
 class SimulatedModelSettings(Section):

@@ -22,6 +22,10 @@ from toolorchestra.errors import UserError
 Weight = Annotated[float, Field(ge=0, le=1)]
 
 _TASKS = input_file("create it as JSON Lines: one object with id, question and answer a line")
+_BEGINNING = (
+    "It is YAML and begins with an orchestrator section: `orchestrator: {model: …, base_url: …}`; "
+    "examples/first-steps/orchestra.yaml is a whole one"
+)
 _RESERVED = "orchestrator"
 """The name under which the orchestrator's own charges stand in every record."""
 
@@ -151,9 +155,11 @@ def load_settings(path: Path, *, check_files: bool = True) -> Settings:
         UserError: The file cannot be read, or a setting is wrong. A line for each problem names the file, the setting's
             path, what is wrong with it and the fix.
     """
+    if not path.is_file():
+        raise UserError(f"{path}: no such settings file; correct the path, or create it. {_BEGINNING}")
     document = read_yaml(path)
     if document.values is None:
-        raise UserError(f"{path}: the file is empty; begin with an orchestrator section")
+        raise UserError(f"{path}: the file is empty. {_BEGINNING}")
     _refuse_secrets(document, document.values, ())
     context = {"folder": path.resolve().parent, "check_files": check_files}
     try:

@@ -37,7 +37,7 @@ class CodeToolSettings(ToolSection):
     """Which tool."""
     seconds: float = Field(default=30.0, gt=0, le=3600)
     """Seconds until a run is stopped."""
-    memory_mb: int = Field(default=512, ge=16)
+    memory_mb: int = Field(default=512, ge=64)
     """Memory of a run, in MiB."""
     price: PriceRow | None = None
     """What a call or a second costs; by default it is free, since it runs here."""
@@ -50,7 +50,7 @@ class SearchToolSettings(ToolSection):
     """Which tool."""
     folder: Annotated[Path, input_folder("put the text files to search there")]
     """The folder of text files."""
-    results: int = Field(default=5, ge=1, le=100)
+    results: int = Field(default=5, ge=1, le=20)
     """Passages that a search returns."""
     price: PriceRow | None = None
     """What a call or a second costs; by default it is free, since it runs here."""

@@ -12,6 +12,12 @@ from toolorchestra.config._section import Section
 class WarmStartSettings(Section):
     """Supervised steps on verified traces, before GRPO."""
 
+    tasks: int = Field(default=150, ge=1)
+    """Tasks that a scripted explorer tries."""
+    samples: int = Field(default=48, ge=1)
+    """Its tries a task."""
+    per_task: int = Field(default=2, ge=1)
+    """Solving tries that are kept of a task, the shortest first."""
     epochs: int = Field(default=1, ge=1)
     """Passes over the traces."""
     learning_rate: float = Field(default=1e-5, gt=0, le=1)
@@ -55,6 +61,8 @@ class TrainingSettings(Section):
     """Weight of the divergence from the start; 0 for none."""
     entropy_bonus: float = Field(default=0.0, ge=0)
     """Weight of the entropy of the choices; above 0 it keeps exploration alive."""
+    entropy_target: float | None = Field(default=None, gt=0)
+    """Let the weight adapt: it grows while the entropy (nats a choice) is below this, and shrinks above it."""
     std_floor: float = Field(default=0.1, ge=0)
     """Groups whose rewards have a smaller standard deviation are not trained on."""
     ddof: Literal[0, 1] = 0

@@ -3,6 +3,7 @@
 from toolorchestra.demo.bank import COLLECTIONS, KINDS
 from toolorchestra.demo.build import SPLITS, Split, build_tasks
 from toolorchestra.demo.market import Market, bare_answer, price_per_call, roles, unsure
+from toolorchestra.demo.pipeline import DemoProgress, DemoResult, run_demo
 from toolorchestra.demo.plans import OracleFactory, Plan, PlanPolicy, Valued, best_plans, plans, value_plans
 from toolorchestra.demo.roles import ROLES
 from toolorchestra.demo.setting import Setting
@@ -16,6 +17,8 @@ __all__ = [
     "SPLITS",
     "STRATEGIES",
     "WISHES",
+    "DemoProgress",
+    "DemoResult",
     "Market",
     "OracleFactory",
     "Plan",
@@ -31,6 +34,7 @@ __all__ = [
     "plans",
     "price_per_call",
     "roles",
+    "run_demo",
     "unsure",
     "value_plans",
 ]

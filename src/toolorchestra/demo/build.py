@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolorchestra.demo.bank import KINDS, Part, Question, arithmetic, questions
@@ -119,3 +119,33 @@ def _task(case: _Case, task_id: str, offers: Sequence[Offer], wish: Wish, seed: 
         tools=tuple(offer.name for offer in offers),
         setting=Setting.of(question, offers, wish.name, seed).to_json(),
     )
+
+
+def under_both_wishes(tasks: Sequence[Task], count: int) -> tuple[Task, ...]:
+    """Tasks asked twice: once with a balanced wish, once with the wish to do without the dear model.
+
+    Only tasks that the dear model is needed for, or a slower and cheaper one, are taken: hard questions with both on
+    offer. Everything but the wish is the same in the two.
+
+    Args:
+        tasks: To take them from, in order.
+        count: How many questions to take.
+
+    Raises:
+        UserError: There are not so many.
+    """
+    fitting = [task for task in tasks if task.kind == "hard" and AVOID_DEAR in _wishes(Setting.read(task).offers)]
+    # One question stands in many markets; each is taken once before any is taken again.
+    fitting = list({task.question: task for task in reversed(fitting)}.values())[::-1] + fitting
+    chosen = list(dict.fromkeys(task.id for task in fitting))[:count]
+    if len(chosen) < count:
+        raise UserError(f"{count} tasks were asked for under two wishes, and {len(chosen)} fit; give more tasks")
+    by_id = {task.id: task for task in tasks}
+    return tuple(_wished(by_id[task_id], wish) for task_id in chosen for wish in (WISHES["balanced"], AVOID_DEAR))
+
+
+def _wished(task: Task, wish: Wish) -> Task:
+    setting = Setting.read(task)
+    preference = wish.preference(random.Random(f"wish/{task.id}"), by_role(setting.offers), held_out=False)
+    changed = {**task.setting, "wish": wish.name}
+    return replace(task, id=f"{task.id}-{wish.name}", split="wishes", preference=preference, setting=changed)

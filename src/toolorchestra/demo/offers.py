@@ -44,7 +44,7 @@ class Offer:
     def description(self) -> str:
         """What the orchestrator reads: ability, price, seconds."""
         usd = (self.usd_per_call * _CALLS_SHOWN).normalize()
-        return f"{self.ability}. ${usd:f}/1k calls, {self.latency_s:g}s."
+        return f"{self.ability}. ${usd:f}/1k, {self.latency_s:g}s."
 
     def to_json(self) -> dict[str, Any]:
         """The plain form that a task's setting holds."""

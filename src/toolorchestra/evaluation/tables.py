@@ -79,7 +79,7 @@ def headline_rows(split: Split, data: ReportData) -> list[Row]:
             colour=system_colour(system.name, data),
             focus=system.name == data.focus,
             description=data.descriptions.get(system.name, ""),
-            remarks=_remarks(system),
+            remarks=remarks(system),
         )
         for system in split.systems
     ]
@@ -100,7 +100,8 @@ def _against(estimate: Estimate, name: str) -> str:
     return f"{name}: {formatting.dollars(estimate.value)}"
 
 
-def _remarks(system: SystemSummary) -> str:
+def remarks(system: SystemSummary) -> str:
+    """What happened besides: missing rollouts, limits, malformed calls."""
     parts = [
         (system.missing, "missing"),
         (system.unjudged, "without a verdict"),

@@ -35,7 +35,9 @@ class StepBatch:
 def pick_tasks(tasks: Sequence[Task], step: int, count: int, seed: int, *, run_length: int = 1) -> list[Task]:
     """The tasks of a step: pass after pass over all of them, each pass in its own order.
 
-    It depends on nothing but its arguments, so that a resumed run sees the same tasks.
+    It depends on nothing but its arguments, so that a resumed run sees the same tasks. A step in which one pass ends
+    and the next begins has no task twice, as long as there are tasks enough: rollouts of one task in one step would be
+    one group.
 
     Args:
         tasks: All tasks.
@@ -44,15 +46,24 @@ def pick_tasks(tasks: Sequence[Task], step: int, count: int, seed: int, *, run_l
         seed: Of the orders.
         run_length: Tasks that stand next to each other and stay together, such as one question under two wishes.
     """
-    runs = [tasks[start : start + run_length] for start in range(0, len(tasks), run_length)]
+    begin, end = step * count, (step + 1) * count
     picked: list[Task] = []
-    position = step * count
-    while len(picked) < count:
-        rounds, offset = divmod(position + len(picked), len(tasks))
-        order = np.random.default_rng([seed, rounds]).permutation(len(runs))
-        ordered = [task for number in order for task in runs[number]]
-        picked.extend(ordered[offset : offset + count - len(picked)])
+    ordered: list[Task] = []
+    for number in range(-(-end // len(tasks))):
+        start = number * len(tasks)
+        taken = ordered[len(tasks) - start % count :] if start % count else []
+        ordered = _pass(tasks, number, seed, run_length, last=taken)
+        picked.extend(ordered[max(0, begin - start) : max(0, end - start)])
     return picked
+
+
+def _pass(tasks: Sequence[Task], number: int, seed: int, run_length: int, last: Sequence[Task]) -> list[Task]:
+    """All tasks in the order of one pass; those that the same step has seen already come last."""
+    runs = [tasks[start : start + run_length] for start in range(0, len(tasks), run_length)]
+    seen = {task.id for task in last}
+    order = [runs[each] for each in np.random.default_rng([seed, number]).permutation(len(runs))]
+    order.sort(key=lambda run: any(task.id in seen for task in run))
+    return [task for run in order for task in run]
 
 
 def build_batch(

@@ -41,9 +41,7 @@ class _Group:
     choices: list[tuple[int, int, int]]  # sequence, position, slot of the token before the choice
 
 
-def score_choices(
-    model: Any, sequences: Sequence[TrainingSequence], *, tokens_per_pass: int = 4096
-) -> ChoiceScores:
+def score_choices(model: Any, sequences: Sequence[TrainingSequence], *, tokens_per_pass: int = 4096) -> ChoiceScores:
     """Score every choice of the sequences under the model's present weights.
 
     Args:
@@ -51,6 +49,9 @@ def score_choices(
         sequences: In any order; those of one group share what they have in common, exactly.
         tokens_per_pass: Bound on the padded tokens that are computed at once. Beyond it the passes are recomputed in
             the backward pass, so that the memory of only one of them is held.
+
+    Raises:
+        ValueError: A chosen token is not among those that were allowed: the record is damaged.
     """
     base, head = base_model(model), cast(torch.nn.Linear, model.get_output_embeddings())
     device = next(model.parameters()).device
@@ -148,7 +149,7 @@ def _restricted(
         index = allowed_index(allowed, head.out_features)
         logs = log_distribution(head, hidden[numbers], index, temperature)
         tokens = [choices[number].token for number in numbers]
-        columns = tokens if index is None else [_position(index, token) for token in tokens]
+        columns = tokens if index is None else _positions(index, tokens)
         logps.append(logs.gather(1, torch.tensor(columns, device=logs.device)[:, None]).squeeze(1))
         entropies.append(-(logs.exp() * logs).sum(-1))
         order += numbers
@@ -158,5 +159,10 @@ def _restricted(
     return torch.cat(logps)[back], torch.cat(entropies)[back]
 
 
-def _position(index: list[int], token: int) -> int:
-    return int(np.searchsorted(np.asarray(index), token))
+def _positions(index: list[int], tokens: list[int]) -> list[int]:
+    listed = np.asarray(index)
+    found = np.searchsorted(listed, tokens).clip(max=len(index) - 1)
+    wrong = np.flatnonzero(listed[found] != tokens)
+    if wrong.size:
+        raise ValueError(f"the token {tokens[wrong[0]]} was chosen, but its grammar did not allow it")
+    return [int(place) for place in found]

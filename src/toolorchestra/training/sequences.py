@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from toolorchestra.errors import UserError
+from toolorchestra.messages import Message
 from toolorchestra.trajectory import AllowedTokens, SampledTurn, Trajectory
 
 
@@ -74,13 +75,18 @@ def sequences_of(
 ) -> tuple[TrainingSequence, ...]:
     """The sequences of one rollout: one, or more where its history was rewritten on the way.
 
+    A last turn that a limit cut before anything was said (it is on the record for what it cost) has no tokens and
+    teaches nothing; it is left out.
+
     Raises:
         UserError: A turn has no token ids. They are never guessed from its text.
     """
     runs: list[list[SampledTurn]] = []
-    for step in trajectory.steps:
+    for number, step in enumerate(trajectory.steps, start=1):
         turn = step.action.tokens
         if turn is None:
+            if number == len(trajectory.steps) and step.action.message == Message("assistant"):
+                break
             raise UserError(
                 f"a turn of {trajectory.policy!r} on task {trajectory.task_id!r} has no token ids; train a policy "
                 "that samples tokens (its text is not encoded again: the ids could differ from what was sampled)"

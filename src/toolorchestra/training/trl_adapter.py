@@ -10,19 +10,24 @@ Both are private to TRL, which is why the version is pinned and tests/training/t
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+from transformers import PrinterCallback, TrainerCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from toolorchestra.config import TrainingSettings
 from toolorchestra.rewards import masked_mean
+from toolorchestra.training.log import StepLog
 from toolorchestra.training.logprobs import score_choices
 from toolorchestra.training.sequences import TrainingSequence
+
+_WHOLE = "whole"
 
 Collect = Callable[[int], Sequence[TrainingSequence]]
 """Gives the sequences of a step, whose number counts finished optimiser updates."""
@@ -52,8 +57,13 @@ def grpo_config(settings: TrainingSettings, folder: Path) -> GRPOConfig:
         loss_type="dapo",
         temperature=settings.temperature,
         entropy_coef=settings.entropy_bonus,
+        use_adaptive_entropy=settings.entropy_target is not None,
+        entropy_target=settings.entropy_target or 0.0,
         seed=settings.seed,
-        save_strategy="no",
+        save_strategy="steps",
+        save_steps=settings.save_every,
+        save_total_limit=1,
+        ignore_data_skip=True,
         logging_steps=1,
         report_to=[],
         disable_tqdm=True,
@@ -72,7 +82,7 @@ class OrchestraTrainer(GRPOTrainer):
         collect: Gives the sequences of a step.
         folder: For what TRL writes.
         tokens_per_pass: Bound on the tokens computed at once.
-        callbacks: Further callbacks of transformers' trainer.
+        log: Gets the figures of every step.
     """
 
     def __init__(
@@ -84,7 +94,7 @@ class OrchestraTrainer(GRPOTrainer):
         folder: Path,
         *,
         tokens_per_pass: int = 4096,
-        callbacks: Sequence[TrainerCallback] = (),
+        log: StepLog | None = None,
     ) -> None:
         # TRL walks a data set and scores with functions of its own; both are only placeholders here.
         rows = Dataset.from_dict({"prompt": [""] * settings.group_size})
@@ -94,8 +104,9 @@ class OrchestraTrainer(GRPOTrainer):
             args=grpo_config(settings, folder),
             train_dataset=rows,
             processing_class=tokenizer,
-            callbacks=list(callbacks),
+            callbacks=[_Watcher(log)],
         )
+        self.remove_callback(PrinterCallback)
         self._collect = collect
         self._tokens_per_pass = tokens_per_pass
         self._sequences: list[TrainingSequence] = []
@@ -129,9 +140,10 @@ class OrchestraTrainer(GRPOTrainer):
         empty = torch.zeros(tuple(shape), device=scores.logps.device)
         index = (scores.sequence, columns)
         logps, entropies = empty.index_put(index, scores.logps), empty.index_put(index, scores.entropies)
-        if not self._sequences:  # nothing to learn in this step: a loss of 0 that still has a gradient
-            anchor = sum(parameter.flatten()[0] * 0.0 for parameter in model.parameters() if parameter.requires_grad)
-            logps = logps + anchor
+        if not self._sequences and torch.is_grad_enabled():
+            # Nothing to learn in this step: a loss of 0 whose gradient reaches no weight. With a gradient of 0 instead
+            # of none, AdamW's momentum and weight decay would still move them.
+            logps = logps.requires_grad_()
         return logps, entropies
 
     def _log_drift(self, logps: torch.Tensor) -> None:
@@ -143,9 +155,34 @@ class OrchestraTrainer(GRPOTrainer):
             self._metrics["train"]["logprob_drift"].append(drift)
 
 
-def pad_sequences(
-    sequences: Sequence[TrainingSequence], pad: int, device: torch.device
-) -> dict[str, torch.Tensor]:
+class _Watcher(TrainerCallback):
+    """Passes figures on, and marks the checkpoints that were written whole."""
+
+    def __init__(self, log: StepLog | None) -> None:
+        self._log = log
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """A step's figures; the summary at the end of training is no step."""
+        if self._log is not None and logs is not None and "entropy" in logs:
+            self._log.trained(int(state.global_step), logs)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """A kill while a checkpoint is written leaves it unmarked."""
+        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _WHOLE).touch()
+
+
+def newest_checkpoint(folder: Path) -> str | None:
+    """The last checkpoint that was written whole; torn ones are removed."""
+    whole: list[tuple[int, Path]] = []
+    for path in folder.glob("checkpoint-*"):
+        if (path / _WHOLE).exists():
+            whole.append((int(path.name.rpartition("-")[2]), path))
+        else:
+            shutil.rmtree(path)
+    return str(max(whole)[1]) if whole else None
+
+
+def pad_sequences(sequences: Sequence[TrainingSequence], pad: int, device: torch.device) -> dict[str, torch.Tensor]:
     """A batch as TRL holds it: prompts padded on the left, completions on the right.
 
     Masks come from lengths and from what was recorded, never from token values, so a padding token that is also the
@@ -183,5 +220,5 @@ def pad_sequences(
     return {name: tensor.to(device) for name, tensor in batch.items()}
 
 
-def _unused_reward(completions: Sequence[Any], **_: Any) -> list[float]:
+def _unused_reward(completions: Sequence[Any], **_: Any) -> list[float | None]:
     return [0.0] * len(completions)

@@ -44,8 +44,9 @@ def warm_start(
         The mean negative log-probability of each step's choices, in nats.
 
     Raises:
-        UserError: There is no trace.
+        UserError: There is no trace, or none in which anything was chosen.
     """
+    traces = [trace for trace in traces if trace.choices]
     if not traces:
         raise UserError("no verified trace to start from: none of the rollouts solved its task; use easier tasks")
     optimiser = torch.optim.AdamW(
@@ -59,7 +60,7 @@ def warm_start(
         with torch.autocast("cpu" if on_cpu else "cuda", dtype=torch.bfloat16):
             scores = score_choices(model, batch, tokens_per_pass=tokens_per_pass)
         loss = -scores.logps.mean()
-        loss.backward()
+        torch.autograd.backward([loss])
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)

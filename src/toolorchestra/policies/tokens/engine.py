@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from toolorchestra.policies.tokens.cache import TreeCache
 from toolorchestra.policies.tokens.constraint import TurnConstraint
@@ -26,7 +27,14 @@ TOKENS_PER_PASS = 2048
 """Bound on the padded tokens of one forward pass: it bounds the memory of a prefill."""
 
 
-@dataclass(slots=True)
+class _Distribution(NamedTuple):
+    """What one choice was made from: the allowed tokens (``None`` for all) and their log-probabilities."""
+
+    tokens: list[int] | None
+    logs: NDArray[np.float64]
+
+
+@dataclass(slots=True, eq=False)
 class _Row:
     """The tree of one group and its place in the cache."""
 
@@ -37,8 +45,8 @@ class _Row:
     episodes: int = 0
 
 
-@dataclass(slots=True)
-class Sequence_:
+@dataclass(slots=True, eq=False)
+class EpisodeTokens:
     """One episode's tokens in its group's tree. Made by :meth:`TokenEngine.open`."""
 
     row: _Row
@@ -47,11 +55,11 @@ class Sequence_:
     pending: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Turn:
     """A turn that is being decoded."""
 
-    sequence: Sequence_
+    sequence: EpisodeTokens
     constraint: TurnConstraint
     rng: np.random.Generator
     temperature: float
@@ -61,9 +69,20 @@ class _Turn:
     sampled: list[bool] = field(default_factory=list)
     allowed: list[AllowedTokens | None] = field(default_factory=list)
     choice: AllowedTokens | None = None
+    error: Exception | None = None
 
     def run_to_choice(self) -> bool:
-        """Append all that is forced; false when the turn is complete (its last tokens stay pending)."""
+        """Append all that is forced; false when the turn is complete (its last tokens stay pending) or broken.
+
+        What a constraint raises breaks this turn alone, not the others of its pass.
+        """
+        try:
+            return self.error is None and self._run_to_choice()
+        except Exception as error:
+            self.error = error
+            return False
+
+    def _run_to_choice(self) -> bool:
         while True:
             need = self.constraint.need()
             if need is None:
@@ -75,9 +94,22 @@ class _Turn:
             self.constraint.commit(need.ids)
 
     def choose(self, token: int, logprob: float) -> None:
+        """Append the chosen token."""
         free = self.choice is None or (not self.choice.only and not self.choice.ids)
         self._append((token,), logprob, True, None if free else self.choice)
-        self.constraint.commit((token,))
+        try:
+            self.constraint.commit((token,))
+        except Exception as error:
+            self.error = error
+
+    def settle(self) -> None:
+        """Tell the episode that its turn is over."""
+        if self.done.done():
+            return
+        if self.error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(self.error)
 
     def _append(self, ids: Sequence[int], logprob: float, sampled: bool, allowed: AllowedTokens | None) -> None:
         self.sequence.pending.extend(ids)
@@ -114,15 +146,15 @@ class TokenEngine:
         self.computed_tokens = 0
         self.passes = 0
 
-    def open(self, group: str) -> Sequence_:
+    def open(self, group: str) -> EpisodeTokens:
         """Begin an episode. Episodes of one group share what their tokens have in common."""
         row = self._rows.get(group)
         if row is None:
             row = self._rows[group] = _Row(self._take_row())
         row.episodes += 1
-        return Sequence_(row, group)
+        return EpisodeTokens(row, group)
 
-    def close(self, sequence: Sequence_) -> None:
+    def close(self, sequence: EpisodeTokens) -> None:
         """End an episode; the group's cache is freed with its last one."""
         sequence.row.episodes -= 1
         if sequence.row.episodes == 0:
@@ -131,7 +163,7 @@ class TokenEngine:
 
     async def decode(
         self,
-        sequence: Sequence_,
+        sequence: EpisodeTokens,
         context_ids: Sequence[int],
         constraint: TurnConstraint,
         *,
@@ -154,10 +186,12 @@ class TokenEngine:
         if not continues:
             sequence.leaf, sequence.pending = ROOT, []
         sequence.pending.extend(context_ids)
-        turn = _Turn(sequence, constraint, rng, temperature, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        turn = _Turn(sequence, constraint, rng, temperature, loop.create_future())
         self._waiting.append(turn)
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.get_running_loop().create_task(self._serve())
+        # A worker of another event loop (an earlier run, closed in the middle of its work) will never run again.
+        if self._worker is None or self._worker.done() or self._worker.get_loop() is not loop:
+            self._worker = loop.create_task(self._serve())
         await turn.done
         return SampledTurn(
             context_ids=tuple(context_ids),
@@ -184,8 +218,7 @@ class TokenEngine:
                     return
                 finished = await loop.run_in_executor(self._pool, self._advance, active)
                 for turn in finished:
-                    if not turn.done.done():
-                        turn.done.set_result(None)
+                    turn.settle()
                 active = [turn for turn in active if turn not in finished]
         except Exception as error:
             for turn in (*active, *self._waiting):
@@ -211,20 +244,20 @@ class TokenEngine:
             sequence.leaf = sequence.row.tree.extend(sequence.leaf, sequence.pending)
             sequence.pending = []
         self._compute(list({id(turn.sequence.row): turn.sequence.row for turn in choosing}.values()))
-        distributions: dict[tuple[int, int, float, AllowedTokens | None], tuple[list[int] | None, np.ndarray]] = {}
+        distributions: dict[Any, _Distribution] = {}
         for turn in choosing:
             self._choose(turn, distributions)
         finished += [turn for turn in choosing if not turn.run_to_choice()]
         return finished
 
-    def _choose(self, turn: _Turn, distributions: dict[Any, tuple[list[int] | None, np.ndarray]]) -> None:
+    def _choose(self, turn: _Turn, distributions: dict[Any, _Distribution]) -> None:
         row, leaf = turn.sequence.row, turn.sequence.leaf
         temperature = turn.temperature or 1.0
         key = (row.index, leaf, temperature, turn.choice)
         if key not in distributions:
             index = allowed_index(turn.choice, self._head.out_features)
-            logs = log_distribution(self._head, row.hidden[leaf], index, temperature)
-            distributions[key] = (index, logs.double().cpu().numpy())
+            computed = log_distribution(self._head, row.hidden[leaf], index, temperature)
+            distributions[key] = _Distribution(index, computed.double().cpu().numpy())
         index, logs = distributions[key]
         if turn.temperature == 0:
             position = int(logs.argmax())

@@ -6,6 +6,7 @@ Text of users and tools is encoded so that it cannot contain the tokens that del
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -51,14 +52,14 @@ class ChatFormat(Protocol):
 
 
 def signature(spec: ToolSpec) -> str:
-    """A tool on one line, for models that cannot afford its whole schema: ``search(topic: a|b): What it does.``"""
+    """A tool on one line, for models that cannot afford its whole schema: ``search(topic: a|b): Finds it``."""
     properties: Mapping[str, Any] = spec.parameters.get("properties") or {}
     required = set(spec.parameters.get("required") or ())
     parts = []
     for name, schema in properties.items():
         values = "|".join(str(value) for value in schema.get("enum", ())) if isinstance(schema, Mapping) else ""
-        kind = values or (schema.get("type", "any") if isinstance(schema, Mapping) else "any")
-        parts.append(f"{name}{'' if name in required else '?'}: {kind}")
+        label = name if name in required else f"{name}?"
+        parts.append(f"{label}: {values}" if values else label)
     return f"{spec.name}({', '.join(parts)}): {spec.description}"
 
 
@@ -153,7 +154,9 @@ class TemplateFormat:
         self._tokenizer = tokenizer
         self._options = dict(options or {})
         self._end = int(tokenizer.eos_token_id if end is None else end)
-        self._specials = [token for token in tokenizer.all_special_tokens if token]
+        # Not all_special_tokens: that lists only the named ones, and Llama 3.1's role headers have no name.
+        added = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+        self._specials = sorted(added | {token for token in tokenizer.all_special_tokens if token})
 
     @property
     def end(self) -> int:
@@ -190,8 +193,8 @@ class TemplateFormat:
 
     def _render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, opened: bool) -> str:
         text: str = self._tokenizer.apply_chat_template(
-            [self._defused(message).for_template() for message in messages],
-            tools=[tool.to_wire() for tool in tools] or None,
+            [self._defused(message.for_template()) for message in messages],
+            tools=[self._defused(tool.to_wire()) for tool in tools] or None,
             add_generation_prompt=opened,
             tokenize=False,
             **self._options,
@@ -202,14 +205,21 @@ class TemplateFormat:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
-    def _defused(self, message: Message) -> Message:
-        """The message with delimiters in its text broken up, since a template's whole text is encoded at once."""
-        if message.role == "assistant" or not any(token in message.content for token in self._specials):
-            return message
-        content = message.content
-        for token in self._specials:
-            content = content.replace(token, f"{token[0]} {token[1:]}")
-        return Message(message.role, content, tool_call_id=message.tool_call_id, name=message.name)
+    def _defused(self, value: Any) -> Any:
+        """A message or tool with delimiters in its texts broken up: a template's whole text is encoded at once.
+
+        All of it is untrusted: what users and tools say, what a server says of its tools, and what a model wrote when
+        it is rendered again.
+        """
+        if isinstance(value, str):
+            for token in self._specials:
+                value = value.replace(token, f"{token[0]} {token[1:]}")
+            return value
+        if isinstance(value, Mapping):
+            return {self._defused(key): self._defused(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._defused(item) for item in value]
+        return value
 
 
 def _special(tokenizer: Any, token: str) -> int:
@@ -220,6 +230,4 @@ def _special(tokenizer: Any, token: str) -> int:
 
 
 def _json(function: Mapping[str, Any]) -> str:
-    import json
-
     return json.dumps(dict(function), ensure_ascii=False)

@@ -22,7 +22,8 @@ def base_model(model: Any) -> torch.nn.Module:
 
     Raises:
         UserError: The head does more than one linear map (capped or scaled logits), which the restricted
-            distributions here do not compute.
+            distributions here do not compute; or its layers do not all attend to every token before (token trees
+            need that), or they do so by code that takes no mask.
     """
     head = model.get_output_embeddings()
     capped = [
@@ -32,9 +33,24 @@ def base_model(model: Any) -> torch.nn.Module:
     ]
     if not isinstance(head, torch.nn.Linear) or capped:
         why = f"its configuration sets {capped[0]}" if capped else "its head is not one linear layer"
-        raise UserError(f"{type(model).__name__} cannot be trained by tokens here: {why}; use a Llama- or Qwen-like model")
+        raise UserError(
+            f"{type(model).__name__} cannot be trained by tokens here: {why}; use a Llama- or Qwen-like model"
+        )
+    _check_attention(model)
     unwrapped = model.get_base_model() if hasattr(model, "get_base_model") else model
     return cast(torch.nn.Module, getattr(unwrapped, unwrapped.base_model_prefix))
+
+
+def _check_attention(model: Any) -> None:
+    layers = set(getattr(model.config, "layer_types", None) or ()) - {"full_attention"}
+    if layers:
+        raise UserError(
+            f"{type(model).__name__} cannot be trained by tokens here: its layers use {', '.join(sorted(layers))}; use "
+            "a model with full attention in every layer"
+        )
+    code = getattr(model.config, "_attn_implementation", "sdpa")
+    if code not in ("sdpa", "eager"):
+        raise UserError(f"the model was loaded with attn_implementation={code!r}, which takes no mask; use 'sdpa'")
 
 
 def hidden_states(
@@ -53,7 +69,11 @@ def hidden_states(
         Shape (rows, tokens, hidden size).
     """
     arguments: dict[str, Any] = {cache_argument(base): cache} if cache is not None else {"use_cache": False}
-    output = base(input_ids=ids, position_ids=positions, attention_mask=visible.unsqueeze(1), **arguments)
+    mask = visible.unsqueeze(1)
+    if getattr(base.config, "_attn_implementation", "sdpa") == "eager":  # it adds its mask to the scores
+        lowest = torch.finfo(torch.float32).min
+        mask = torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, lowest)
+    output = base(input_ids=ids, position_ids=positions, attention_mask=mask, **arguments)
     return cast(torch.Tensor, output.last_hidden_state)
 
 
@@ -64,7 +84,8 @@ def allowed_index(allowed: AllowedTokens | None, vocabulary: int) -> list[int] |
     if allowed.only:
         return list(allowed.ids)
     keep = torch.ones(vocabulary, dtype=torch.bool)
-    keep[torch.tensor(allowed.ids)] = False
+    # A grammar's bit mask is padded beyond the vocabulary.
+    keep[[token for token in allowed.ids if token < vocabulary]] = False
     return cast("list[int]", keep.nonzero().squeeze(1).tolist())
 
 
@@ -82,7 +103,8 @@ def log_distribution(
     Returns:
         Shape (..., number of allowed tokens), in the order of ``allowed``.
     """
-    weight, bias = head.weight, head.bias
+    weight: torch.Tensor = head.weight
+    bias: torch.Tensor | None = head.bias
     if allowed is not None:
         index = torch.as_tensor(allowed, device=weight.device)
         weight = weight[index]

@@ -11,18 +11,24 @@ The log-probability of a choice is that of the distribution over what was allowe
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from toolorchestra.errors import ModelFacingError, UserError
+from toolorchestra.errors import UserError
 from toolorchestra.messages import ToolSpec
 from toolorchestra.trajectory import AllowedTokens
 
 CALL_START = '<tool_call>\n{"name": "'
 CALL_END = "}\n</tool_call>"
 MAX_FREE_TOKENS = 512
-"""Bound on one free value, so that no grammar runs for ever."""
+"""Bound on one free value, so that no grammar runs for ever. A turn that reaches it is cut there."""
+
+# What _arguments knows of an argument object, and what says nothing about its form.
+_KNOWN_KEYS = {"type", "properties", "required", "additionalProperties", "$defs", "definitions"}
+_NOTES = {"title", "description", "default", "examples", "deprecated", "$schema", "$comment"}
+_REFERENCE = re.compile(r'"\$ref": "(?!#/(?:\$defs|definitions)/)')
 
 
 class Matcher(Protocol):
@@ -34,6 +40,10 @@ class Matcher(Protocol):
 
     def allows(self, token: int) -> bool:
         """Whether the value may go on with this token."""
+        ...
+
+    def forced(self) -> tuple[int, ...]:
+        """The tokens that the value must go on with, in their usual tokenisation; empty where there is a choice."""
         ...
 
     def commit(self, token: int) -> None:
@@ -101,12 +111,24 @@ def call_segments(tools: Sequence[ToolSpec]) -> Segments:
     """
     if not tools:
         raise UserError("constrained decoding needs at least one tool on offer; this turn has none")
-    options = tuple((f'{tool.name}", "arguments": {{', (_arguments(tool),)) for tool in tools)
+    options = tuple(_tool_option(tool) for tool in tools)
     return (Literal(CALL_START), OneOf(options), Literal(CALL_END))
 
 
+def _tool_option(tool: ToolSpec) -> tuple[str, Segments]:
+    """A tool's name and its arguments: property by property, or freely where the schema ties them together."""
+    opening = f'{tool.name}", "arguments": '
+    schema = json.dumps(dict(tool.parameters), ensure_ascii=False)
+    unknown = set(tool.parameters) - _KNOWN_KEYS - _NOTES
+    unlisted = set(tool.parameters.get("required") or ()) - set(tool.parameters.get("properties") or ())
+    if unknown or unlisted or _REFERENCE.search(schema):
+        return opening, (FreeValue(schema),)
+    return opening + "{", (_arguments(tool),)
+
+
 def _arguments(tool: ToolSpec) -> Arguments:
-    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    named: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    properties = {name: {} if schema is True else schema for name, schema in named.items() if schema is not False}
     definitions = {key: tool.parameters[key] for key in ("$defs", "definitions") if key in tool.parameters}
     required = frozenset(tool.parameters.get("required") or ())
     return Arguments(tuple(properties.items()), required, definitions, first=True)
@@ -136,8 +158,7 @@ def _value(schema: Any, definitions: Mapping[str, Any]) -> Segment:
     texts = finite_values(schema)
     if texts is not None:
         return OneOf(tuple((text, ()) for text in texts))
-    whole = {**schema, **definitions} if isinstance(schema, Mapping) else schema
-    return FreeValue(json.dumps(whole, sort_keys=True))
+    return FreeValue(json.dumps({**schema, **definitions}, ensure_ascii=False))
 
 
 def _next_arguments(arguments: Arguments) -> list[Segments]:
@@ -203,6 +224,9 @@ Need = Forced | Pick | None
 class CallConstraint:
     """Walks one call through its grammar: ask :meth:`need`, then :meth:`commit` what was appended or chosen.
 
+    A free value that grows past ``MAX_FREE_TOKENS`` ends the turn there, without its end token: the call is then
+    malformed, as one that a length limit cuts is.
+
     Attributes:
         segments: The call's grammar.
         encode: Text to token ids, without special tokens.
@@ -240,9 +264,11 @@ class CallConstraint:
         """Take the tokens that :meth:`need` forced, or the one that was chosen.
 
         Raises:
-            ModelFacingError: A free value grew past ``MAX_FREE_TOKENS``.
+            ValueError: A token is neither.
         """
         for token in ids:
+            if self._state == "done":  # cut: what else was forced counts no more
+                return
             if self._state == "end":
                 self._state = "done"
             elif self._free is not None and self._free.allows(token):
@@ -252,12 +278,15 @@ class CallConstraint:
                     self._free = None
                     self._open(self._after_free)
                 self._paths = [(path[1:], rest) for path, rest in self._paths if path[0] == token]
+                if not self._paths:
+                    raise ValueError(f"the token {token} is not allowed here")
                 self._settle()
 
     def _need_free(self, free: Matcher) -> Need:
-        allowed = free.allowed()
         if not free.complete:
-            return Pick(allowed)
+            forced = free.forced()
+            return Forced(forced) if forced else Pick(free.allowed())
+        allowed = free.allowed()
         # A number, say, may go on or end: what follows it competes with its own continuation.
         ends = {self.encode(text)[0] for text, _ in _expand(self._after_free)}
         if allowed.only:
@@ -267,11 +296,12 @@ class CallConstraint:
     def _commit_free(self, free: Matcher, token: int) -> None:
         free.commit(token)
         self._free_tokens += 1
-        if self._free_tokens > MAX_FREE_TOKENS:
-            raise ModelFacingError(f"an argument grew past {MAX_FREE_TOKENS} tokens; write a shorter one")
         if free.over:
             self._free = None
             self._open(self._after_free)
+        elif self._free_tokens >= MAX_FREE_TOKENS:
+            self._free = None
+            self._state = "done"
 
     def _open(self, segments: Segments) -> None:
         if not segments:
@@ -326,10 +356,16 @@ class GuidanceMatchers:
         """
         import llguidance
 
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_flexible": False})
-        matcher = llguidance.LLMatcher(self._tokens, grammar)
-        if matcher.is_error():
-            raise UserError(f"the argument schema {schema} cannot be decoded under a grammar: {matcher.get_error()}")
+        # The separators of json.dumps, which are those of the call around the value.
+        spacing: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+        try:
+            grammar = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=spacing)
+            matcher = llguidance.LLMatcher(self._tokens, grammar)
+            problem = matcher.get_error() if matcher.is_error() else ""
+        except ValueError as error:
+            problem = str(error)
+        if problem:
+            raise UserError(f"the argument schema {schema} cannot be decoded under a grammar: {problem}")
         return _GuidanceMatcher(matcher, self._eos)
 
 
@@ -353,6 +389,13 @@ class _GuidanceMatcher:
     def allows(self, token: int) -> bool:
         allowed = self.allowed()
         return (token in allowed.ids) == allowed.only
+
+    def forced(self) -> tuple[int, ...]:
+        forced = tuple(self.matcher.compute_ff_tokens())
+        if forced:
+            return forced
+        allowed = self.allowed()
+        return allowed.ids if allowed.only and len(allowed.ids) == 1 else ()
 
     def commit(self, token: int) -> None:
         self._allowed = None

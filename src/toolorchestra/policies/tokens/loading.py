@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -73,20 +74,20 @@ def load_token_model(
         raise UserError(f"{folder}: the model cannot be read ({error}); copy it again") from None
     name = chat_format or _format_of(folder, tokenizer)
     chat: ChatFormat = CompactChatML(tokenizer) if name == "compact" else TemplateFormat(tokenizer)
-    return TokenModel(model.eval(), tokenizer, chat, name, GuidanceMatchers(tokenizer))
+    model.train(False)
+    return TokenModel(model, tokenizer, chat, name, GuidanceMatchers(tokenizer))
 
 
 def _format_of(folder: Path, tokenizer: Any) -> FormatName:
     card = folder / _CARD
     if card.is_file():
         name = json.loads(card.read_text(encoding="utf-8")).get("format")
-        if name in ("compact", "template"):
-            return name  # type: ignore[no-any-return]
+        known: tuple[FormatName, ...] = get_args(FormatName)
+        if name in known:
+            return known[known.index(name)]
     return "template" if "tools" in (tokenizer.chat_template or "") else "compact"
 
 
 def _remove(folder: Path) -> None:
-    import shutil
-
     if folder.exists():
         shutil.rmtree(folder)

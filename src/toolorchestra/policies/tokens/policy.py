@@ -12,7 +12,7 @@ import numpy as np
 from toolorchestra.messages import Message, ToolSpec
 from toolorchestra.parsing import parse_output
 from toolorchestra.policies.tokens.constraint import CallOrText, FreeTurn, TurnConstraint
-from toolorchestra.policies.tokens.engine import Sequence_, TokenEngine
+from toolorchestra.policies.tokens.engine import EpisodeTokens, TokenEngine
 from toolorchestra.policies.tokens.format import ChatFormat
 from toolorchestra.policies.tokens.grammar import CallConstraint, GuidanceMatchers, call_segments
 from toolorchestra.pricing import Price, Usage
@@ -78,12 +78,17 @@ class TokenPolicy:
 
     factory: TokenPolicyFactory
     rng: np.random.Generator
-    sequence: Sequence_
+    sequence: EpisodeTokens
     _seen: int = 0
     _closed: bool = True
     _length: int = 0
     _open: bool = True
     _calls: int = field(default=0)
+
+    @property
+    def virtual_clock(self) -> bool:
+        """Whether its seconds are simulated; the loop then does not cut it short by real ones."""
+        return self.factory.speed is not None
 
     async def act(self, history: Sequence[Message], tools: Sequence[ToolSpec]) -> Action:
         """Sample one turn and parse it."""
@@ -132,12 +137,10 @@ class TokenPolicy:
     def _charge(self, turn: SampledTurn, *, continues: bool) -> tuple[Charge, float | None]:
         factory = self.factory
         cached = self._length if continues else 0
-        usage = Usage(
-            input_tokens=len(turn.context_ids), output_tokens=len(turn.ids), cache_read_tokens=cached
-        )
+        usage = Usage(input_tokens=len(turn.context_ids), output_tokens=len(turn.ids), cache_read_tokens=cached)
         self._length = cached + len(turn.context_ids) + len(turn.ids)
         usd: Decimal | None = None if factory.price is None else factory.price.cost(usage)
-        label = "" if factory.price is None else factory.price.source
+        label = "" if factory.price is None else factory.price.label
         latency_s = None
         if factory.speed is not None:
             chosen = sum(turn.sampled)

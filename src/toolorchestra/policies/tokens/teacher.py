@@ -7,8 +7,9 @@ what will be chosen later. No model is run.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from toolorchestra.errors import ModelFacingError
 from toolorchestra.messages import Message, ToolCall, ToolSpec
@@ -17,6 +18,8 @@ from toolorchestra.policies.tokens.format import ChatFormat
 from toolorchestra.policies.tokens.grammar import CALL_END, CALL_START, CallConstraint, Forced, Matcher, call_segments
 from toolorchestra.tasks import Task
 from toolorchestra.trajectory import Action, AllowedTokens, SampledTurn
+
+_LONGEST_TOKEN = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class TeacherPolicy:
     teacher: Policy
     _seen: int = 0
 
+    @property
+    def virtual_clock(self) -> bool:
+        """The teacher's own."""
+        return bool(getattr(self.teacher, "virtual_clock", False))
+
     async def act(self, history: Sequence[Message], tools: Sequence[ToolSpec]) -> Action:
         """The teacher's action with its tokens.
 
@@ -74,7 +82,8 @@ class TeacherPolicy:
             context, continues = chat.prompt(history, tools), False
         self._seen = len(history) + 1
         constraint = CallConstraint(call_segments(tools), chat.encode, self.factory.matchers, chat.end)
-        return replace(action, tokens=write_call(constraint, chat, calls[0], context, continues=continues))
+        call = _in_schema_order(calls[0], tools)
+        return replace(action, tokens=write_call(constraint, chat, call, context, continues=continues))
 
 
 def write_call(
@@ -89,28 +98,52 @@ def write_call(
     ids: list[int] = []
     sampled: list[bool] = []
     allowed: list[AllowedTokens | None] = []
+    plan: list[int] = []  # tokens to come; followed where it can be, since a character may be several tokens
     while (need := constraint.need()) is not None:
         if isinstance(need, Forced):
             chosen: tuple[int, ...] = need.ids
         else:
-            rest = target[len(chat.decode(ids)) :]
-            chosen = (_next_token(need.allowed, rest, chat, call),)
+            if not plan or not _allows(need.allowed, plan[0]):
+                plan = _plan(need.allowed, target[len(chat.decode(ids)) :], chat)
+            if not plan:
+                raise _unfit(call)
+            chosen = (plan[0],)
+        plan = plan[len(chosen) :] if tuple(plan[: len(chosen)]) == chosen else []
         ids += chosen
         sampled += [not isinstance(need, Forced)] * len(chosen)
         allowed += [None if isinstance(need, Forced) else need.allowed] * len(chosen)
         constraint.commit(chosen)
+    if chat.decode(ids) != target:  # what was forced is not what the teacher meant
+        raise _unfit(call)
     return SampledTurn(tuple(context), tuple(ids), (0.0,) * len(ids), tuple(sampled), tuple(allowed), continues)
 
 
-def _next_token(allowed: AllowedTokens, rest: str, chat: ChatFormat, call: ToolCall) -> int:
-    usual = chat.encode(rest)[0] if rest else None
-    if usual is not None and (usual in allowed.ids) == allowed.only:
-        return usual
-    fitting = [
-        (len(text), token)
-        for token in (allowed.ids if allowed.only else ())
-        if (text := chat.decode([token])) and rest.startswith(text)
-    ]
-    if not fitting:
-        raise ModelFacingError(f"the call {call.name}({dict(call.arguments)}) does not fit the tools on offer")
-    return max(fitting)[1]
+def _plan(allowed: AllowedTokens, rest: str, chat: ChatFormat) -> list[int]:
+    """The text's tokens in the usual way or, where that is not allowed, those of its longest beginning that is."""
+    for size in (len(rest), *range(min(len(rest) - 1, _LONGEST_TOKEN), 0, -1)):
+        ids = chat.encode(rest[:size])
+        if ids and _allows(allowed, ids[0]):
+            return ids
+    return []
+
+
+def _allows(allowed: AllowedTokens, token: int) -> bool:
+    return (token in allowed.ids) == allowed.only
+
+
+def _unfit(call: ToolCall) -> ModelFacingError:
+    return ModelFacingError(f"the call {call.name}({dict(call.arguments)}) does not fit the tools on offer")
+
+
+def _in_schema_order(call: ToolCall, tools: Sequence[ToolSpec]) -> ToolCall:
+    """The call with its arguments in the order in which the grammar writes them."""
+    schema = next((tool.parameters for tool in tools if tool.name == call.name), {})
+    return replace(call, arguments=_ordered(call.arguments, schema))
+
+
+def _ordered(value: Any, schema: Any) -> Any:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(value, Mapping) or not isinstance(properties, Mapping):
+        return value
+    names = [*(name for name in properties if name in value), *(name for name in value if name not in properties)]
+    return {name: _ordered(value[name], properties.get(name)) for name in names}
