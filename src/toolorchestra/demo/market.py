@@ -45,7 +45,7 @@ class Market:
         """
         setting = Setting.read(task)
         key = AnswerKey([_entry(task, setting)])
-        tools = [self._tool(offer, setting, key) for offer in setting.offers]
+        tools = [self._tool(offer, setting, key, task.question) for offer in setting.offers]
         return QuestionEnvironment(
             task,
             tools,
@@ -59,7 +59,7 @@ class Market:
         """Stop the calculator's sandbox."""
         self._interpreter.close()
 
-    def _tool(self, offer: Offer, setting: Setting, key: AnswerKey) -> Tool:
+    def _tool(self, offer: Offer, setting: Setting, key: AnswerKey, question: str) -> Tool:
         usd, latency_s = offer.usd_per_call, offer.latency_s
         profile = ROLES[offer.role].profile
         if profile is not None:
@@ -67,7 +67,7 @@ class Market:
             return ModelTool(offer.name, model, offer.description, prompt="", takes_question=False)
         if offer.role == "search":
             return Passages(offer.name, offer.description, self._index, usd, latency_s)
-        return Expression(offer.name, offer.description, self._interpreter, usd, latency_s)
+        return Expression(offer.name, offer.description, self._interpreter, question, usd, latency_s)
 
     def _model(self, offer: Offer, profile: Profile, setting: Setting, key: AnswerKey) -> SimulatedModel:
         multiplier = Decimal(offer.multiplier)

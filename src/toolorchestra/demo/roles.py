@@ -87,9 +87,9 @@ def _model(
 INTERPRETER = Role(
     "interpreter",
     Wording(
-        names=("calculator", "python", "math_engine", "compute", "evaluate", "arithmetic"),
+        names=("calculator", "calculate", "calculator_tool", "calculate_sum", "calculator_app", "calculate_exactly"),
         abilities=("computes exact arithmetic", "exact sums and products", "evaluates a numeric expression"),
-        held_out_names=("number_cruncher", "formula_solver", "abacus"),
+        held_out_names=("calculator_pro", "calculation", "calculate_value"),
         held_out_abilities=("works out numbers exactly", "solves an arithmetic formula"),
     ),
     usd_per_call=Decimal("0.00001"),
@@ -99,9 +99,9 @@ INTERPRETER = Role(
 SEARCH = Role(
     "search",
     Wording(
-        names=("search_docs", "find_document", "look_up", "archive", "retrieve", "wiki"),
+        names=("search_docs", "search_files", "search_records", "search_archive", "search_pages", "search_notes"),
         abilities=("finds a passage about Larkhaven", "town and company records", "documents on Larkhaven and Quillon"),
-        held_out_names=("town_records", "browse_files", "index_query"),
+        held_out_names=("search_library", "search_documents", "search_folder"),
         held_out_abilities=("looks in the files of the town", "passages on local people and things"),
     ),
     usd_per_call=Decimal("0.00005"),
@@ -113,9 +113,9 @@ SEARCH = Role(
 SMALL = _model(
     "small",
     Wording(
-        names=("mini_model", "lite_llm", "small_model", "quick_helper", "basic_assistant", "tiny_chat"),
+        names=("small_model", "small_llm", "small_chat", "small_assistant", "small_helper", "small_ai"),
         abilities=("small model, common knowledge", "simple questions, reads passages", "cheap model for easy things"),
-        held_out_names=("pocket_llm", "budget_bot", "nano_model"),
+        held_out_names=("small_bot", "small_gpt", "small_talker"),
         held_out_abilities=("little model for simple things", "everyday knowledge, reads text"),
     ),
     Profile(
@@ -131,9 +131,9 @@ SMALL = _model(
 THINKER = _model(
     "thinker",
     Wording(
-        names=("deep_thinker", "slow_reasoner", "open_reasoner", "careful_solver", "patient_mind", "long_thought"),
+        names=("slow_thinker", "slow_reasoner", "slow_model", "slow_llm", "slow_solver", "slow_ai"),
         abilities=("open model, thinks long, science", "reasons slowly about hard things", "expert topics, slow"),
-        held_out_names=("thoughtful_ai", "reflective_model", "methodical_mind"),
+        held_out_names=("slow_mind", "slow_thought", "slow_scholar"),
         held_out_abilities=("takes its time on difficult questions", "slow but able at science"),
     ),
     Profile(
@@ -149,9 +149,9 @@ THINKER = _model(
 DEAR = _model(
     "dear",
     Wording(
-        names=("expert_model", "frontier_llm", "top_model", "premium_ai", "genius", "flagship"),
+        names=("expert_model", "expert_llm", "expert_chat", "expert_assistant", "expert_helper", "expert_ai"),
         abilities=("best model, expert questions", "strongest model for hard things", "knows nearly everything"),
-        held_out_names=("master_llm", "elite_model", "professor_ai"),
+        held_out_names=("expert_bot", "expert_gpt", "expert_mind"),
         held_out_abilities=("most capable model, any topic", "leading model for experts"),
     ),
     Profile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -13,7 +14,8 @@ from toolorchestra.messages import ToolSpec
 from toolorchestra.tools import Bm25Index, CallContext, CodeInterpreter, read_folder
 from toolorchestra.trajectory import Charge, ToolResult
 
-EXPRESSION_PATTERN = "^[0-9+*()/ -]{1,40}$"
+_SUM = re.compile(r"[(\d][\d +*()/-]*[\d)]")
+_OPERATOR = re.compile(r" [+*/-] ")
 
 _PASSAGE_CHARS = 1_000
 
@@ -22,10 +24,13 @@ _PASSAGE_CHARS = 1_000
 class Expression:
     """The code interpreter as a calculator: one expression, really run in the sandbox.
 
+    A model of 0.1B parameters miscopies numbers, so its argument is a choice among the sums that stand in the question.
+
     Attributes:
         name: Its name in this task.
         description: What the orchestrator is told about it.
         interpreter: What runs the expression.
+        question: What is asked.
         usd: Fee of a call.
         latency_s: Simulated seconds of a call.
     """
@@ -33,20 +38,26 @@ class Expression:
     name: str
     description: str
     interpreter: CodeInterpreter
+    question: str
     usd: Decimal
     latency_s: float
 
     @property
     def spec(self) -> ToolSpec:
-        """One argument, ``expression``."""
-        argument = {"type": "string", "pattern": EXPRESSION_PATTERN}
-        return ToolSpec(self.name, self.description, _one_argument("expression", argument))
+        """One argument, ``expression``; none where the question holds no sum."""
+        choices = expressions(self.question)
+        if not choices:
+            return ToolSpec(self.name, self.description)
+        return ToolSpec(self.name, self.description, _one_argument("expression", {"type": "string", "enum": choices}))
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Compute ``arguments["expression"]``. What cannot be computed is an error of one line, without a traceback."""
+        charges = (Charge(self.name, self.usd, self.latency_s, price=SIMULATED),)
+        if "expression" not in arguments:
+            error = "there is no sum in the question"
+            return ToolResult(f"Error: {error}", charges, self.latency_s, error=error)
         ran = await self.interpreter.call({"code": arguments["expression"]}, context)
         content = ran.content if ran.error is None else f"Error: {ran.error}"
-        charges = (Charge(self.name, self.usd, self.latency_s, price=SIMULATED),)
         return replace(ran, content=content, charges=charges, latency_s=self.latency_s)
 
 
@@ -83,6 +94,19 @@ class Passages:
         passage = hits[0].passage
         text = " ".join(passage.text.removeprefix("#").split())
         return ToolResult(text, charges, self.latency_s, data={"source": passage.source, "score": hits[0].score})
+
+
+def expressions(question: str) -> list[str]:
+    """The sums that stand in a text, and what is left of each without its first or its last term."""
+    found: list[str] = []
+    for match in _SUM.finditer(question):
+        whole = match.group().strip()
+        operators = list(_OPERATOR.finditer(whole))
+        if operators:
+            found.append(whole)
+        if len(operators) > 1 and "(" not in whole:
+            found += [whole[operators[0].end() :], whole[: operators[-1].start()]]
+    return list(dict.fromkeys(found))
 
 
 def corpus_index() -> Bm25Index:

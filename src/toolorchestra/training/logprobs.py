@@ -16,6 +16,10 @@ from toolorchestra.training.sequences import TrainingSequence
 from toolorchestra.trajectory import AllowedTokens
 
 
+TOKENS_PER_PASS = 2048
+TOKENS_HELD = 8192
+
+
 @dataclass(frozen=True, slots=True)
 class ChoiceScores:
     """One entry a choice, in the order of the sequences and of the positions within each.
@@ -41,14 +45,21 @@ class _Group:
     choices: list[tuple[int, int, int]]  # sequence, position, slot of the token before the choice
 
 
-def score_choices(model: Any, sequences: Sequence[TrainingSequence], *, tokens_per_pass: int = 4096) -> ChoiceScores:
+def score_choices(
+    model: Any,
+    sequences: Sequence[TrainingSequence],
+    *,
+    tokens_per_pass: int = TOKENS_PER_PASS,
+    tokens_held: int = TOKENS_HELD,
+) -> ChoiceScores:
     """Score every choice of the sequences under the model's present weights.
 
     Args:
         model: A causal language model with a plain linear head.
         sequences: In any order; those of one group share what they have in common, exactly.
-        tokens_per_pass: Bound on the padded tokens that are computed at once. Beyond it the passes are recomputed in
-            the backward pass, so that the memory of only one of them is held.
+        tokens_per_pass: Bound on the padded tokens that are computed at once; groups of like size share a pass.
+        tokens_held: Beyond so many padded tokens in all, the passes are recomputed in the backward pass, so that the
+            memory of only one of them is held.
 
     Raises:
         ValueError: A chosen token is not among those that were allowed: the record is damaged.
@@ -59,8 +70,9 @@ def score_choices(model: Any, sequences: Sequence[TrainingSequence], *, tokens_p
     chunks = list(_chunks([group for group in groups if group.choices], tokens_per_pass))
     hidden: list[torch.Tensor] = []
     places: list[tuple[int, int]] = []
+    padded = sum(len(chunk) * max(len(group.tree) for group in chunk) for chunk in chunks)
     for chunk in chunks:
-        states = _states(base, chunk, device, recompute=len(chunks) > 1 and torch.is_grad_enabled())
+        states = _states(base, chunk, device, recompute=padded > tokens_held and torch.is_grad_enabled())
         hidden.append(states)
         places.extend((sequence, position) for group in chunk for sequence, position, _ in group.choices)
     if not places:

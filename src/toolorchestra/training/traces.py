@@ -9,7 +9,7 @@ from toolorchestra.trajectory import Trajectory
 
 
 def shortest_verified(trajectories: Sequence[Trajectory], *, per_task: int) -> list[Trajectory]:
-    """For every task, its shortest solving rollouts that did different things.
+    """For every task, its shortest solving rollouts that did different things; of equally short ones the cheapest.
 
     Short ones are kept because an explorer wanders: a call that did not help is no example.
 
@@ -19,7 +19,7 @@ def shortest_verified(trajectories: Sequence[Trajectory], *, per_task: int) -> l
     """
     kept: list[Trajectory] = []
     done: dict[str, set[str]] = {}
-    for trajectory in sorted(trajectories, key=lambda each: len(each.steps)):
+    for trajectory in sorted(trajectories, key=_length_and_cost):
         if not trajectory.solved or trajectory.status != "done" or trajectory.malformed_calls:
             continue
         ways = done.setdefault(trajectory.task_id, set())
@@ -28,6 +28,11 @@ def shortest_verified(trajectories: Sequence[Trajectory], *, per_task: int) -> l
             ways.add(way)
             kept.append(trajectory)
     return sorted(kept, key=lambda each: (each.task_id, each.sample))
+
+
+def _length_and_cost(trajectory: Trajectory) -> tuple[int, float]:
+    usd = trajectory.cost_usd
+    return len(trajectory.steps), float("inf") if usd is None else float(usd)
 
 
 def _what_it_did(trajectory: Trajectory) -> str:

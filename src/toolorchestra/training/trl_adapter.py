@@ -24,7 +24,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from toolorchestra.config import TrainingSettings
 from toolorchestra.rewards import masked_mean
 from toolorchestra.training.log import StepLog
-from toolorchestra.training.logprobs import score_choices
+from toolorchestra.training.logprobs import TOKENS_PER_PASS, score_choices
 from toolorchestra.training.sequences import TrainingSequence
 
 _WHOLE = "whole"
@@ -44,7 +44,7 @@ def grpo_config(settings: TrainingSettings, folder: Path) -> GRPOConfig:
         num_generations=settings.group_size,
         steps_per_generation=1,
         gradient_accumulation_steps=1,
-        gradient_checkpointing=False,
+        activation_checkpointing=False,
         max_steps=settings.steps,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="constant",
@@ -93,7 +93,7 @@ class OrchestraTrainer(GRPOTrainer):
         collect: Collect,
         folder: Path,
         *,
-        tokens_per_pass: int = 4096,
+        tokens_per_pass: int = TOKENS_PER_PASS,
         log: StepLog | None = None,
     ) -> None:
         # TRL walks a data set and scores with functions of its own; both are only placeholders here.

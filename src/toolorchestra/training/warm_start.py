@@ -10,7 +10,7 @@ import torch
 
 from toolorchestra.config import WarmStartSettings
 from toolorchestra.errors import UserError
-from toolorchestra.training.logprobs import score_choices
+from toolorchestra.training.logprobs import TOKENS_PER_PASS, score_choices
 from toolorchestra.training.sequences import TrainingSequence, sequences_of
 from toolorchestra.trajectory import Trajectory
 
@@ -27,7 +27,7 @@ def warm_start(
     settings: WarmStartSettings,
     *,
     seed: int = 0,
-    tokens_per_pass: int = 4096,
+    tokens_per_pass: int = TOKENS_PER_PASS,
     on_step: Callable[[int, int, float], None] | None = None,
 ) -> list[float]:
     """Raise the log-probability of every choice in the traces; what a grammar forced is not trained.

@@ -15,7 +15,7 @@ SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 
 CORPUS = (
-    'system\nAnswer the question. Use the tools.\nsearch(topic: string): finds passages. user\nassistant\ntool\n'
+    "system\nAnswer the question. Use the tools.\nsearch(topic: string): finds passages. user\nassistant\ntool\n"
     '<tool_call>\n{"name": "search", "arguments": {"topic": "rivers"}}\n</tool_call>',
     '{"name": "ask_more", "arguments": {"model": "small", "effort": 12, "deep": true}}\n</tool_call>',
     '{"name": "submit_answer", "arguments": {"result": "1"}} {"expression": "12 * (3 + 4)", "x": 1.5, "y": null}',
@@ -154,11 +154,17 @@ def spec(name: str, properties: dict[str, Any] | None = None, required: tuple[st
     return ToolSpec(name, f"does {name}", parameters)
 
 
-@pytest.fixture(scope="session")
-def tools() -> tuple[ToolSpec, ...]:
+def make_tools() -> tuple[ToolSpec, ...]:
     """Names that begin alike, values that begin alike, optional arguments."""
+    effort = {"type": "integer", "minimum": 1, "maximum": 12}
     return (
-        spec("ask", {"model": {"enum": ["small", "large"]}, "effort": {"type": "integer", "minimum": 1, "maximum": 12}}),
+        spec("ask", {"model": {"enum": ["small", "large"]}, "effort": effort}),
         spec("ask_more", {"deep": {"type": "boolean"}, "effort": {"enum": [1, 12, 123]}}, required=()),
         spec("search", {"topic": {"enum": ["rivers", "river", "kings"]}}),
     )
+
+
+@pytest.fixture(scope="session")
+def tools() -> tuple[ToolSpec, ...]:
+    """Some tools."""
+    return make_tools()

@@ -82,7 +82,8 @@ async def play(engine, group, seed, *, constraint=free, turns=3, temperature=1.0
 
 def play_all(engine, *episodes):
     async def run():
-        return await asyncio.gather(*(play(engine, *positional, **named) for positional, named in episodes))
+        async with asyncio.timeout(30):  # an engine that hangs is a failure, not a wait
+            return await asyncio.gather(*(play(engine, *positional, **named) for positional, named in episodes))
 
     return asyncio.run(run())
 
@@ -96,7 +97,11 @@ def test_logprobs_are_those_of_a_plain_pass_whatever_the_pace(llama, calls):
     episodes = [
         (
             (f"group {number % 3}", number),
-            {"constraint": calls if number % 2 else free, "pauses": number % 4, "temperature": 0.7 + 0.1 * (number % 5)},
+            {
+                "constraint": calls if number % 2 else free,
+                "pauses": number % 4,
+                "temperature": 0.7 + 0.1 * (number % 5),
+            },
         )
         for number in range(12)
     ]

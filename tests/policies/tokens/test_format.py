@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from toolorchestra.errors import UserError
 from toolorchestra.messages import Message, ToolCall, ToolSpec
-from toolorchestra.policies.tokens.constraint import FreeTurn
 from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.format import CompactChatML, TemplateFormat, signature
 from toolorchestra.policies.tokens.policy import TokenPolicyFactory

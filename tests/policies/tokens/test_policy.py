@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.environments.qa import SUBMIT, QuestionEnvironment
 from toolorchestra.errors import UserError
 from toolorchestra.judges import make_judge
 from toolorchestra.limits import Limits
 from toolorchestra.messages import Message, ToolSpec
+from toolorchestra.policies.tokens import grammar
 from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.format import CompactChatML, TemplateFormat
 from toolorchestra.policies.tokens.grammar import GuidanceMatchers
@@ -55,6 +57,13 @@ def world(tools, *, submit=True):
     return make
 
 
+def make_llama(vocabulary):
+    torch.manual_seed(0)
+    config = LlamaConfig(vocab_size=vocabulary, hidden_size=32, intermediate_size=32, num_hidden_layers=1)
+    config.num_attention_heads = config.num_key_value_heads = 4
+    return LlamaForCausalLM(config).eval()
+
+
 @pytest.fixture(scope="module")
 def parts(llama, tokenizer):
     return TokenEngine(llama), CompactChatML(tokenizer), GuidanceMatchers(tokenizer)
@@ -87,6 +96,17 @@ async def test_under_a_grammar_no_call_of_an_episode_is_malformed(parts):
     assert not parts[0]._rows, "every episode gave its place back"
 
 
+async def test_rows_of_the_head_that_no_token_has_are_never_chosen(tokenizer):
+    # Embeddings are often padded to a round number.
+    model = make_llama(len(tokenizer) + 67)
+    matchers = GuidanceMatchers(tokenizer, vocabulary=len(tokenizer) + 67)
+    factory = TokenPolicyFactory(TokenEngine(model), CompactChatML(tokenizer), matchers, temperature=2.0)
+    trajectories = await run(factory)
+    turns = [step.action.tokens for each in trajectories for step in each.steps]
+    assert max(token for turn in turns for token in turn.ids) < len(tokenizer)
+    assert sum(trajectory.malformed_calls for trajectory in trajectories) == 0
+
+
 async def test_an_episode_depends_on_its_seed_task_and_sample_alone(parts):
     def ids(trajectories):
         return {(each.task_id, each.sample): [step.action.tokens.ids for step in each.steps] for each in trajectories}
@@ -116,8 +136,6 @@ async def test_a_turn_without_tools_is_text_even_under_a_grammar(parts):
 @pytest.fixture(scope="module")
 def babbler(qwen_tokenizer):
     """A model that loves brackets and tags: free decoding of it is full of broken calls."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
     torch.manual_seed(3)
     config = Qwen3Config(
         vocab_size=len(qwen_tokenizer), hidden_size=32, intermediate_size=32, num_hidden_layers=1, head_dim=8
@@ -141,7 +159,7 @@ async def test_garbage_becomes_readable_observations(babbler, qwen_tokenizer, ma
     factory = TokenPolicyFactory(
         TokenEngine(babbler), chat, GuidanceMatchers(qwen_tokenizer), decoding="free", max_tokens=25
     )
-    trajectories = await run(factory, samples=20)
+    trajectories = await run(factory, samples=8)
     assert {trajectory.status for trajectory in trajectories} <= {"done", "limit"}, "nothing crashed"
     broken = [
         record
@@ -150,7 +168,7 @@ async def test_garbage_becomes_readable_observations(babbler, qwen_tokenizer, ma
         for record in (step.observation.calls if step.observation else ())
         if record.call.error is not None
     ]
-    assert len(broken) > 10
+    assert len(broken) > 5
     for record in broken:
         assert record.result.content.startswith("Error: ")
         assert len(record.result.content) > 30, "it says what was wrong"
@@ -159,8 +177,6 @@ async def test_garbage_becomes_readable_observations(babbler, qwen_tokenizer, ma
 
 
 async def test_an_argument_without_end_is_a_malformed_call_and_the_others_go_on(parts, monkeypatch):
-    from toolorchestra.policies.tokens import grammar
-
     monkeypatch.setattr(grammar, "MAX_FREE_TOKENS", 3)
     strings = {"type": "object", "properties": {"words": {"type": "string"}}, "required": ["words"]}
     tools = (Simple(ToolSpec("ask", "", strings), "Paris"), make_tools()[1])
@@ -227,12 +243,14 @@ async def test_a_turn_is_told_apart_by_its_calls_ids(parts):
     assert len(set(ids)) == len(ids) > 0
 
 
-async def test_closing_twice_is_closing_once(parts):
-    engine = parts[0]
-    one, other = (TokenPolicyFactory(*parts).episode(TASKS[0], sample) for sample in range(2))
+async def test_closing_twice_is_closing_once(llama, parts):
+    engine = TokenEngine(llama)
+    factory = TokenPolicyFactory(engine, *parts[1:])
+    one, other = (factory.episode(TASKS[0], sample) for sample in range(2))
     await one.aclose()
     await one.aclose()
+    assert engine._rows, "the other one of the group is still there"
     action = await other.act((Message("user", "hi"),), [make_tools()[0].spec])
     assert action.message.tool_calls
     await other.aclose()
-    assert TASKS[0].id not in str(list(engine._rows)) or True
+    assert not engine._rows

@@ -340,12 +340,18 @@ def _common(paths: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 class GuidanceMatchers:
-    """Makes matchers of JSON schemas with llguidance for one tokenizer."""
+    """Makes matchers of JSON schemas with llguidance for one tokenizer.
 
-    def __init__(self, tokenizer: Any) -> None:
+    Args:
+        tokenizer: A fast tokenizer of transformers.
+        vocabulary: Rows of the model's output layer. Many have more than their tokenizer has tokens; those are never
+            allowed.
+    """
+
+    def __init__(self, tokenizer: Any, *, vocabulary: int | None = None) -> None:
         import llguidance.hf
 
-        self._tokens = llguidance.hf.from_tokenizer(tokenizer)
+        self._tokens = llguidance.hf.from_tokenizer(tokenizer, n_vocab=max(vocabulary or 0, len(tokenizer)))
         self._eos = int(self._tokens.eos_token)
 
     def __call__(self, schema: str) -> Matcher:

@@ -75,7 +75,8 @@ def load_token_model(
     name = chat_format or _format_of(folder, tokenizer)
     chat: ChatFormat = CompactChatML(tokenizer) if name == "compact" else TemplateFormat(tokenizer)
     model.train(False)
-    return TokenModel(model, tokenizer, chat, name, GuidanceMatchers(tokenizer))
+    matchers = GuidanceMatchers(tokenizer, vocabulary=int(model.config.vocab_size))
+    return TokenModel(model, tokenizer, chat, name, matchers)
 
 
 def _format_of(folder: Path, tokenizer: Any) -> FormatName:
