@@ -2,9 +2,11 @@
 #   make PYTHON=python3.12 test     another interpreter
 #   make WORKERS=8 test             more test processes
 #   make ARGS="-k parsing" test     further arguments for pytest, the demo or the benchmarks
+#   make BENCHMARKS=step bench      only one of the benchmarks
 
 PYTHON ?= python3
 WORKERS ?= 2
+BENCHMARKS ?= loop step
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,7 +46,7 @@ docs: $(VENV)/.stamp-docs ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.stamp-bench ## Measure the loop and the training step against other libraries
-	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark $(ARGS) || exit 1; done
+	for benchmark in $(BENCHMARKS); do $(BIN)/python benchmarks/$$benchmark.py $(ARGS) || exit 1; done
 
 lock: $(VENV)/.stamp-venv ## Take the newest versions that fit into constraints.txt
 	$(PIP) --upgrade --upgrade-strategy eager -e ".[train,search,dev,bench]"

@@ -45,7 +45,7 @@ tasks: {train: tasks/train.jsonl}
 training:
   learning_rate: 2e-5
   warm_start: {epochs: 2}
-  filters: {masked_vote: yes}
+  masked_vote: yes
 judge: {kind: model, model: small}
 """
 
@@ -109,7 +109,7 @@ class TestWhole:
         assert settings.tasks.train == tmp_path / "tasks" / "train.jsonl"
         assert settings.training.learning_rate == 2e-5
         assert settings.training.warm_start == WarmStartSettings(epochs=2)
-        assert settings.training.filters.masked_vote is True
+        assert settings.training.masked_vote is True
 
     def test_the_defaults_are_the_papers(self, write: Write) -> None:
         training = load_settings(write(ORCHESTRATOR)).training
@@ -166,8 +166,8 @@ FAULTS: list[tuple[str, str]] = [
     ("training: {group_size: 1}", "training.group_size (line 2): must be at least 2, got '1'"),
     ("training: {ddof: 2}", "training.ddof (line 2): must be one of 0, 1"),
     (
-        "training: {filters: {malformed: maybe}}",
-        "training.filters.malformed (line 2): must be true or false, got 'maybe'",
+        "training: {masked_vote: maybe}",
+        "training.masked_vote (line 2): must be true or false, got 'maybe'",
     ),
     ("training: fast", "training (line 2): must be a section of keys, got 'fast'"),
     ("training:", "training (line 2): must be a section of keys, got nothing"),

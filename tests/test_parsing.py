@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolorchestra.call_json import MAX_DEPTH
 from toolorchestra.messages import ToolSpec, message_from_wire
 from toolorchestra.parsing import (
     MAX_CALLS,
@@ -26,6 +25,7 @@ from toolorchestra.parsing import (
     collect,
     parse_output,
 )
+from toolorchestra.parsing.call_json import MAX_DEPTH
 
 DATA = Path(os.environ.get("TOOLORCHESTRA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolorchestra.errors import UserError
 from toolorchestra.messages import ToolCall, ToolSpec
-from toolorchestra.schema import check_arguments, check_spec
+from toolorchestra.parsing import check_arguments, check_spec
 
 
 def spec(properties: dict[str, Any], **more: Any) -> ToolSpec:

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from toolorchestra.errors import UserError
 from toolorchestra.messages import Message, ToolCall, ToolSpec
+from toolorchestra.parsing import check_arguments
 from toolorchestra.policies import (
     Agreement,
     CheapestFirst,
@@ -36,7 +37,6 @@ from toolorchestra.policies.scripted import (
     results,
     same_answer,
 )
-from toolorchestra.schema import check_arguments
 from toolorchestra.tasks import Task
 from toolorchestra.trajectory import Action
 

@@ -17,7 +17,7 @@ from toolorchestra.judges import make_judge
 from toolorchestra.limits import Limits
 from toolorchestra.messages import ToolSpec
 from toolorchestra.policies.tokens.format import CompactChatML
-from toolorchestra.policies.tokens.grammar import GuidanceMatchers
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.policies.tokens.loading import TokenModel, load_token_model
 from toolorchestra.policies.tokens.policy import DecodingSpeed
 from toolorchestra.pricing import Price

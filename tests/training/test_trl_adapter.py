@@ -20,7 +20,8 @@ from toolorchestra.limits import Limits
 from toolorchestra.messages import Message, ToolCall, ToolSpec
 from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.format import CompactChatML
-from toolorchestra.policies.tokens.grammar import CallConstraint, GuidanceMatchers, call_segments
+from toolorchestra.policies.tokens.grammar import CallConstraint, call_segments
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.policies.tokens.policy import TokenPolicyFactory
 from toolorchestra.policies.tokens.teacher import write_call
 from toolorchestra.pricing import Price

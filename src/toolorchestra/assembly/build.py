@@ -20,9 +20,9 @@ from toolorchestra.judges import Judge, make_judge
 from toolorchestra.limits import Limits
 from toolorchestra.models import ChatEndpoint, SessionPool
 from toolorchestra.models.simulated import read_statement
+from toolorchestra.parsing import check_spec
 from toolorchestra.policies import ChatPolicy, PolicyFactory
 from toolorchestra.preferences import Preference
-from toolorchestra.schema import check_spec
 from toolorchestra.tasks import Task
 from toolorchestra.tools import Tool
 from toolorchestra.trajectory import ORCHESTRATOR

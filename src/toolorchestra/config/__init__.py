@@ -23,14 +23,13 @@ from toolorchestra.config.settings import (
     load_settings,
 )
 from toolorchestra.config.tools import CodeToolSettings, ModelToolSettings, SearchToolSettings, ToolSettings
-from toolorchestra.config.training import FilterSettings, TrainingSettings, WarmStartSettings
+from toolorchestra.config.training import TrainingSettings, WarmStartSettings
 
 __all__ = [
     "ChatModelSettings",
     "CodeToolSettings",
     "Document",
     "Endpoint",
-    "FilterSettings",
     "JudgeSettings",
     "LimitsSettings",
     "ModelSettings",

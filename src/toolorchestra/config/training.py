@@ -14,8 +14,10 @@ class WarmStartSettings(Section):
 
     tasks: int = Field(default=150, ge=1)
     """Tasks that a scripted explorer tries."""
-    samples: int = Field(default=48, ge=1)
+    samples: int = Field(default=32, ge=1)
     """Its tries a task."""
+    rounds: int = Field(default=6, ge=1)
+    """How often tasks that it has not solved yet are tried again, with as many samples."""
     per_task: int = Field(default=2, ge=1)
     """Solving tries that are kept of a task, the shortest first."""
     epochs: int = Field(default=1, ge=1)
@@ -24,18 +26,6 @@ class WarmStartSettings(Section):
     """Of the supervised steps."""
     batch_size: int = Field(default=8, ge=1)
     """Traces of one optimiser step."""
-
-
-class FilterSettings(Section):
-    """What is not trained on."""
-
-    malformed: bool = True
-    """Mask rollouts with a malformed tool call."""
-    unanswered: bool = True
-    """Mask rollouts without a valid answer."""
-    masked_vote: bool = False
-    """Let masked rollouts vote in their group's mean all the same: the published behaviour, which feeds a collapse
-    onto one tool."""
 
 
 class TrainingSettings(Section):
@@ -48,7 +38,9 @@ class TrainingSettings(Section):
     steps: int = Field(default=100, ge=1)
     """Steps in all."""
     learning_rate: float = Field(default=1e-6, gt=0, le=1)
-    """Of AdamW, constant."""
+    """Of AdamW."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate goes on: it stays, or falls to 0 over the steps."""
     weight_decay: float = Field(default=0.01, ge=0, le=1)
     """Of AdamW."""
     max_grad_norm: float = Field(default=1.0, gt=0)
@@ -63,6 +55,9 @@ class TrainingSettings(Section):
     """Weight of the entropy of the choices; above 0 it keeps exploration alive."""
     entropy_target: float | None = Field(default=None, gt=0)
     """Let the weight adapt: it grows while the entropy (nats a choice) is below this, and shrinks above it."""
+    mean_over: Literal["trained", "sampled"] = "trained"
+    """Which tokens the loss is a mean over: those that are trained on, or all that the policy chose in the step. With
+    ``sampled`` a step in which few groups are kept is a small step."""
     std_floor: float = Field(default=0.1, ge=0)
     """Groups whose rewards have a smaller standard deviation are not trained on."""
     ddof: Literal[0, 1] = 0
@@ -73,8 +68,9 @@ class TrainingSettings(Section):
     """Train the top layers only, so many; ``null`` for all."""
     warm_start: WarmStartSettings | None = None
     """Supervised steps before; ``null`` for none."""
-    filters: FilterSettings = FilterSettings()
-    """What is not trained on."""
+    masked_vote: bool = False
+    """Let rollouts that are not trained on (a malformed call, no valid answer) vote in their group's mean all the
+    same: the published behaviour, which feeds a collapse onto one tool."""
     seed: int = Field(default=0, ge=0)
     """Of tasks, sampling and order."""
     save_every: int = Field(default=10, ge=1)

@@ -64,9 +64,10 @@ def _case(split: Split, seed: int, index: int) -> _Case:
 
 
 def _kind(index: int, split: str, seed: int) -> str:
-    """Every five cases in a row are of the five kinds, in random order."""
-    order = random.Random(f"{split}/{seed}/kinds/{index // len(KINDS)}").sample(KINDS, len(KINDS))
-    return order[index % len(KINDS)]
+    """The kinds in turn, in random order. Training sees hard questions more often: wish and price decide there."""
+    kinds = [*KINDS, "hard", "hard"] if split == "train" else list(KINDS)
+    order = random.Random(f"{split}/{seed}/kinds/{index // len(kinds)}").sample(kinds, len(kinds))
+    return order[index % len(kinds)]
 
 
 def _question(kind: str, index: int, split: str, seed: int, rng: random.Random) -> Question:
@@ -84,6 +85,11 @@ def _tasks_of(case: _Case, size: int) -> list[Task]:
     rng, offers, seed = case.rng, case.offers, case.rng.randrange(2**31)
     wish = rng.choice(_wishes(offers))
     tasks = [_task(case, f"{case.name}a", offers, wish, seed)]
+    if size > 1 and case.question.kind == "hard" and AVOID_DEAR in _wishes(offers):
+        # Where both are on offer, one of the pair asks for the dear model's strengths and one for the thinker's.
+        pair = [rng.choice((WISHES["balanced"], WISHES["fast"])), rng.choice((WISHES["thrift"], AVOID_DEAR, AVOID_DEAR))]
+        rng.shuffle(pair)
+        return [_task(case, f"{case.name}{place}", offers, wish, seed) for place, wish in zip("ab", pair, strict=True)]
     if size > 1:
         change = rng.choice(("wish", "wish", "prices", "both"))
         before = offers

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolorchestra.demo.market import roles
-from toolorchestra.demo.pipeline import DEAREST, TRAINED, WARM
+from toolorchestra.demo.systems import DEAREST, TRAINED, WARM
 from toolorchestra.evaluation import (
     Adherence,
     Claim,
@@ -108,8 +109,6 @@ def _by_system(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task]) ->
 
 def _with_roles(trajectory: Trajectory, task: Task) -> Trajectory:
     """The trajectory with tools called by their roles, since their names differ from task to task."""
-    from dataclasses import replace
-
     parts = roles(task)
     steps = []
     for step in trajectory.steps:

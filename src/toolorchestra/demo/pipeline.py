@@ -7,31 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.config import FilterSettings, TrainingSettings, WarmStartSettings
+from toolorchestra.config import TrainingSettings, WarmStartSettings
 from toolorchestra.demo.build import SPLITS, build_tasks, under_both_wishes
-from toolorchestra.demo.market import Market, price_per_call, roles, unsure
-from toolorchestra.demo.plans import OracleFactory, best_plans
-from toolorchestra.demo.strategies import STRATEGIES, StrategyFactory
-from toolorchestra.limits import Limits
-from toolorchestra.policies import Agreement, CheapestFirst, PolicyFactory, RandomCalls
-from toolorchestra.pricing import Price
+from toolorchestra.demo.findings import write_findings
+from toolorchestra.demo.market import Market, roles
+from toolorchestra.demo.systems import LIMITS, ORCHESTRATOR_PRICE, systems
+from toolorchestra.evaluation import Claim
+from toolorchestra.policies import PolicyFactory, RandomCalls
 from toolorchestra.rollout import group_requests, run_episodes
 from toolorchestra.runs import EpisodeKey, RunFolder, RunRecord
 from toolorchestra.tasks import Task, tasks_hash, write_tasks
-from toolorchestra.trajectory import Trajectory
-
-TRAINED = "orchestrator"
-WARM = "warm start"
-DEAREST = "always dear"
-MODEL_ROLES = ("small", "thinker", "dear")
-
-ORCHESTRATOR_PRICE = Price(Decimal("0.02"), Decimal("0.02"), source="simulated: a model of 0.1B parameters")
-LIMITS = Limits(turns=4)
+from toolorchestra.trajectory import Trajectory, without_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +60,23 @@ def demo_plan(*, quick: bool = False, seed: int = 0) -> DemoPlan:
     """The sizes of the demo; ``quick`` makes one that shows that everything works and learns next to nothing."""
     training = TrainingSettings(
         group_size=16,
-        tasks_per_step=4 if quick else 12,
-        steps=2 if quick else 60,
-        learning_rate=1e-4,
+        tasks_per_step=4 if quick else 8,
+        steps=2 if quick else 50,
+        learning_rate=1.5e-4,
+        schedule="linear",
+        mean_over="sampled",
         weight_decay=0.0,
         kl=0.0,
-        entropy_bonus=0.02,
+        entropy_bonus=0.05,
         train_layers=12,
         warm_start=WarmStartSettings(
-            tasks=20 if quick else 150, samples=48, per_task=2, epochs=1 if quick else 2, learning_rate=2e-4, batch_size=24
+            tasks=20 if quick else 160,
+            samples=32,
+            rounds=1 if quick else 6,
+            per_task=2,
+            learning_rate=2e-4,
+            batch_size=16,
         ),
-        filters=FilterSettings(),
         seed=seed,
         save_every=10,
     )
@@ -119,7 +115,7 @@ class DemoResult:
     folder: Path
     report: Path
     model: Path
-    claims: Sequence[Any]
+    claims: Sequence[Claim]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +162,6 @@ def run_demo(
     Raises:
         UserError: The weights are not installed, or the folder holds a run with other settings.
     """
-    from toolorchestra.demo.findings import write_findings
-
     plan = demo_plan(quick=quick, seed=seed)
     tasks = DemoTasks.of(plan)
     tell = on_progress or _silent
@@ -177,7 +171,7 @@ def run_demo(
         with RunFolder(folder).writing(record) as run:
             write_tasks(folder / "tasks.jsonl", tasks.compared)
             model = _train(plan, tasks, market, folder / "training", tell)
-            for factory, asked in _systems(plan, tasks, market, folder / "training", model):
+            for factory, asked in systems(tasks.held_out, market, folder / "training", model, seed=plan.seed):
                 _play(run, factory, asked, market, plan.concurrency, tell)
     finally:
         market.close()
@@ -187,7 +181,9 @@ def run_demo(
     return DemoResult(folder, RunFolder(folder).report_path, model, claims)
 
 
-def _train(plan: DemoPlan, tasks: DemoTasks, market: Market, folder: Path, tell: Callable[[DemoProgress], None]) -> Path:
+def _train(
+    plan: DemoPlan, tasks: DemoTasks, market: Market, folder: Path, tell: Callable[[DemoProgress], None]
+) -> Path:
     if (folder / "model").is_dir():
         return folder / "model"
     from toolorchestra.policies.tokens import DecodingSpeed, smollm2_folder
@@ -212,49 +208,6 @@ def _train(plan: DemoPlan, tasks: DemoTasks, market: Market, folder: Path, tell:
     return train(job, lambda step: tell(DemoProgress(step.phase, step.done, step.total, step.metrics)))
 
 
-def _systems(
-    plan: DemoPlan, tasks: DemoTasks, market: Market, training: Path, model: Path
-) -> list[tuple[PolicyFactory, Sequence[Task]]]:
-    """Who is compared, and on what."""
-    compared = tasks.compared
-    best = asyncio.run(best_plans(market, compared))
-    scripted: list[PolicyFactory] = [
-        *(StrategyFactory(name, strategy) for name, strategy in STRATEGIES.items()),
-        RandomCalls(seed=plan.seed),
-        CheapestFirst(models_by_price, unsure=unsure),
-        Agreement(models_by_price, unsure=unsure),
-        OracleFactory(best),
-    ]
-    every: list[tuple[PolicyFactory, Sequence[Task]]] = [(factory, compared) for factory in scripted]
-    # The warm start is only compared on the ordinary held-out tasks: the other splits ask what training added.
-    every.append((_LazyTokens(WARM, training / "warm_start"), tasks.held_out["test"]))
-    every.append((_LazyTokens(TRAINED, model), compared))
-    return every
-
-
-class _LazyTokens:
-    """A trained policy that is only loaded when an episode of it is really run."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name = name
-        self._folder = folder
-        self._factory: PolicyFactory | None = None
-
-    def episode(self, task: Task, sample: int) -> Any:
-        """A greedy episode."""
-        if self._factory is None:
-            from toolorchestra.policies.tokens import DecodingSpeed, load_policy
-
-            self._factory = load_policy(self._folder, name=self.name, price=ORCHESTRATOR_PRICE, speed=DecodingSpeed())
-        return self._factory.episode(task, sample)
-
-
-def models_by_price(task: Task) -> list[str]:
-    """The models on offer in a task, cheapest first."""
-    prices, parts = price_per_call(task), roles(task)
-    return sorted((name for name, role in parts.items() if role in MODEL_ROLES), key=lambda name: prices[name])
-
-
 def _play(
     run: RunFolder,
     factory: PolicyFactory,
@@ -271,9 +224,7 @@ def _play(
 
     def keep(trajectory: Trajectory) -> None:
         nonlocal finished
-        # Tokens are for training; what is compared needs none.
-        steps = tuple(replace(step, action=replace(step.action, tokens=None)) for step in trajectory.steps)
-        run.append(replace(trajectory, steps=steps))
+        run.append(without_tokens(trajectory))  # tokens are for training; what is compared needs none
         finished += 1
         tell(DemoProgress(stage, finished, len(tasks)))
 

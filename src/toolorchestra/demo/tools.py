@@ -54,8 +54,7 @@ class Expression:
         """Compute ``arguments["expression"]``. What cannot be computed is an error of one line, without a traceback."""
         charges = (Charge(self.name, self.usd, self.latency_s, price=SIMULATED),)
         if "expression" not in arguments:
-            error = "there is no sum in the question"
-            return ToolResult(f"Error: {error}", charges, self.latency_s, error=error)
+            return ToolResult("There is no sum in the question.", charges, self.latency_s)
         ran = await self.interpreter.call({"code": arguments["expression"]}, context)
         content = ran.content if ran.error is None else f"Error: {ran.error}"
         return replace(ran, content=content, charges=charges, latency_s=self.latency_s)
@@ -86,11 +85,11 @@ class Passages:
         return ToolSpec(self.name, self.description, _one_argument("collection", argument))
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
-        """Find the passage. Finding nothing is a result too, but none that could be submitted."""
+        """Find the passage. Finding nothing is a result too: whoever submits it learns that it was of no use."""
         hits = self.index.search(context.question, top_k=1, collection=arguments["collection"])
         charges = (Charge(self.name, self.usd, self.latency_s, price=SIMULATED),)
         if not hits:
-            return ToolResult("Nothing found.", charges, self.latency_s, error="nothing found")
+            return ToolResult("Nothing found.", charges, self.latency_s)
         passage = hits[0].passage
         text = " ".join(passage.text.removeprefix("#").split())
         return ToolResult(text, charges, self.latency_s, data={"source": passage.source, "score": hits[0].score})

@@ -11,7 +11,7 @@ from toolorchestra.errors import UserError
 from toolorchestra.messages import Message, ToolCall, ToolSpec, message_from_wire
 from toolorchestra.models.base import Sampling
 from toolorchestra.models.text import unpack_text
-from toolorchestra.schema import check_arguments
+from toolorchestra.parsing import check_arguments
 
 _FINISH = {"tool_calls": "tool_calls", "function_call": "tool_calls", "length": "length", "max_tokens": "length"}
 _UNREADABLE_NAME = "malformed_call"

@@ -15,9 +15,8 @@ from toolorchestra.policies.tokens.tree import ROOT, TokenTree
 from toolorchestra.training.sequences import TrainingSequence
 from toolorchestra.trajectory import AllowedTokens
 
-
 TOKENS_PER_PASS = 2048
-TOKENS_HELD = 8192
+TOKENS_HELD = 4096
 
 
 @dataclass(frozen=True, slots=True)

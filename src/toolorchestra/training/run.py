@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.config import TrainingSettings
+from toolorchestra.config import TrainingSettings, WarmStartSettings
 from toolorchestra.environments.base import Environment
 from toolorchestra.errors import UserError
 from toolorchestra.files import JsonLines, write_atomic
@@ -31,7 +31,7 @@ from toolorchestra.training.log import StepLog
 from toolorchestra.training.sequences import TrainingSequence
 from toolorchestra.training.traces import shortest_verified
 from toolorchestra.training.warm_start import verified, warm_start
-from toolorchestra.trajectory import Trajectory
+from toolorchestra.trajectory import Trajectory, without_tokens
 
 VISIT = "step-{:06d}"
 
@@ -145,11 +145,11 @@ def _warm_start(job: TrainingJob, report: OnProgress) -> Path:
     train_top_layers(learner.model, job.settings.train_layers)
     teacher = TeacherFactory(job.teacher or RandomCalls(seed=job.settings.seed), learner.format, learner.matchers)
     tasks = pick_tasks(job.tasks, 0, min(settings.tasks, len(job.tasks)), job.settings.seed, run_length=job.run_length)
-    requests = group_requests(tasks, settings.samples, label="warm")
-    found = _run(job, teacher, requests, JsonLines(job.folder / "traces.jsonl"), "traces", report, keep_tokens=False)
+    found = _explore(job, teacher, tasks, settings, report)
     kept = shortest_verified(found, per_task=settings.per_task)
     # Tokens are made again for the few traces that are kept: a file with those of all would be a hundred times as big.
-    again = [EpisodeRequest(task, each.sample, each.group) for task in tasks for each in kept if each.task_id == task.id]
+    by_id = {task.id: task for task in tasks}
+    again = [EpisodeRequest(by_id[each.task_id], each.sample, each.group) for each in kept]
     traces = verified(asyncio.run(_episodes(job, teacher, again, None)))
     log = JsonLines(job.folder / "warm_start.jsonl")
 
@@ -161,6 +161,26 @@ def _warm_start(job: TrainingJob, report: OnProgress) -> Path:
     log.close()
     learner.save(folder)
     return folder
+
+
+def _explore(
+    job: TrainingJob,
+    teacher: PolicyFactory,
+    tasks: Sequence[Task],
+    settings: WarmStartSettings,
+    report: OnProgress,
+) -> list[Trajectory]:
+    """Round after round of tries; only tasks that nobody has solved yet go on."""
+    store = JsonLines(job.folder / "traces.jsonl")
+    found: list[Trajectory] = []
+    for number in range(settings.rounds):
+        solved = {trajectory.task_id for trajectory in found if trajectory.solved}
+        open_tasks = [task for task in tasks if task.id not in solved]
+        if not open_tasks:
+            break
+        requests = group_requests(open_tasks, settings.samples, label="warm", first_sample=number * settings.samples)
+        found += _run(job, teacher, requests, store, "traces", report, keep_tokens=False)
+    return found
 
 
 def _reinforce(job: TrainingJob, start: Path, final: Path, report: OnProgress) -> None:
@@ -205,13 +225,12 @@ class Collector:
         job, settings = self._job, self._job.settings
         self._copy.refresh()
         self._factory.version = step
-        tasks = pick_tasks(job.tasks, step, settings.tasks_per_step, settings.seed, run_length=job.run_length)
+        count = min(settings.tasks_per_step, len(job.tasks))
+        tasks = pick_tasks(job.tasks, step, count, settings.seed, run_length=job.run_length)
         requests = group_requests(tasks, settings.group_size, label=VISIT.format(step))
         store = JsonLines(job.folder / "rollouts" / f"{VISIT.format(step)}.jsonl")
         trajectories = _run(job, self._factory, requests, store, "", _silent)
-        rewards = RewardSettings(
-            std_floor=settings.std_floor, ddof=settings.ddof, malformed_vote=settings.filters.masked_vote
-        )
+        rewards = RewardSettings(std_floor=settings.std_floor, ddof=settings.ddof, malformed_vote=settings.masked_vote)
         batch = build_batch(trajectories, self._tasks, rewards, job.label)
         self._log.collected(batch.metrics)
         return batch.sequences
@@ -234,13 +253,17 @@ def _run(
         trajectory = trajectory_from_json(row, where=f"{store.path}:{number}")
         found[trajectory.group, trajectory.sample] = trajectory
 
+    left = [request for request in requests if (request.group, request.sample) not in found]
+    done = len(requests) - len(left)
+
     def keep(trajectory: Trajectory) -> None:
+        nonlocal done
+        done += 1
         found[trajectory.group, trajectory.sample] = trajectory
         store.append(trajectory_to_json(trajectory if keep_tokens else without_tokens(trajectory)))
         if phase:
-            report(TrainingProgress(phase, len(found), len(requests)))
+            report(TrainingProgress(phase, done, len(requests)))
 
-    left = [request for request in requests if (request.group, request.sample) not in found]
     asyncio.run(_episodes(job, factory, left, keep))
     store.close()
     return [found[request.group, request.sample] for request in requests]
@@ -260,14 +283,6 @@ async def _episodes(
         concurrency=job.concurrency,
         on_done=on_done,
     )
-
-
-def without_tokens(trajectory: Trajectory) -> Trajectory:
-    """The trajectory without its tokens: what it did stays."""
-    from dataclasses import replace
-
-    steps = tuple(replace(step, action=replace(step.action, tokens=None)) for step in trajectory.steps)
-    return replace(trajectory, steps=steps)
 
 
 def _silent(progress: TrainingProgress) -> None:

@@ -47,7 +47,7 @@ def grpo_config(settings: TrainingSettings, folder: Path) -> GRPOConfig:
         activation_checkpointing=False,
         max_steps=settings.steps,
         learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant",
+        lr_scheduler_type=settings.schedule,
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
         optim="adamw_torch_fused",
@@ -109,6 +109,7 @@ class OrchestraTrainer(GRPOTrainer):
         self.remove_callback(PrinterCallback)
         self._collect = collect
         self._tokens_per_pass = tokens_per_pass
+        self._over_sampled = settings.mean_over == "sampled"
         self._sequences: list[TrainingSequence] = []
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, torch.Tensor]:
@@ -118,6 +119,8 @@ class OrchestraTrainer(GRPOTrainer):
         collected = self._collect(self.state.global_step)
         self._sequences = [sequence for sequence in collected if sequence.trained]
         batch = pad_sequences(self._sequences, self._tokenizer.pad_token_id, self.accelerator.device)
+        if self._over_sampled:
+            batch["num_items_in_batch"] = torch.tensor(sum(sum(sequence.loss_mask) for sequence in collected))
         with torch.no_grad():
             if self.beta != 0.0:
                 reference = self._scored(self.ref_model, batch["completion_ids"].shape)

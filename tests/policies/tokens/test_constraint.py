@@ -4,7 +4,8 @@ import pytest
 
 from toolorchestra.policies.tokens.constraint import CallOrText, FreeTurn
 from toolorchestra.policies.tokens.format import CompactChatML
-from toolorchestra.policies.tokens.grammar import CallConstraint, Forced, GuidanceMatchers, Pick, call_segments
+from toolorchestra.policies.tokens.grammar import CallConstraint, Forced, Pick, call_segments
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from toolorchestra.errors import UserError
 from toolorchestra.policies.tokens.constraint import FreeTurn
 from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.format import CompactChatML
-from toolorchestra.policies.tokens.grammar import CallConstraint, GuidanceMatchers, Pick, call_segments
+from toolorchestra.policies.tokens.grammar import CallConstraint, Pick, call_segments
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.trajectory import AllowedTokens
 
 END = 2

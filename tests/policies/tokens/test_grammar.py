@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from toolorchestra.errors import UserError
 from toolorchestra.messages import ToolSpec
-from toolorchestra.parsing import parse_output
+from toolorchestra.parsing import check_arguments, check_spec, parse_output
 from toolorchestra.policies.tokens import grammar
 from toolorchestra.policies.tokens.format import CompactChatML
-from toolorchestra.policies.tokens.grammar import CallConstraint, Forced, GuidanceMatchers, call_segments, finite_values
-from toolorchestra.schema import check_arguments, check_spec
+from toolorchestra.policies.tokens.grammar import CallConstraint, Forced, call_segments, finite_values
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from toolorchestra.errors import UserError
 from toolorchestra.messages import Message
 from toolorchestra.policies.tokens import load_policy
 from toolorchestra.policies.tokens.format import CompactChatML, TemplateFormat
-from toolorchestra.policies.tokens.grammar import GuidanceMatchers
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.policies.tokens.loading import TokenModel, load_token_model
 from toolorchestra.tasks import Task
 

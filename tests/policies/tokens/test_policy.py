@@ -17,7 +17,7 @@ from toolorchestra.messages import Message, ToolSpec
 from toolorchestra.policies.tokens import grammar
 from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.format import CompactChatML, TemplateFormat
-from toolorchestra.policies.tokens.grammar import GuidanceMatchers
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.policies.tokens.policy import DecodingSpeed, TokenPolicyFactory
 from toolorchestra.pricing import Price
 from toolorchestra.rollout import group_requests, run_episodes

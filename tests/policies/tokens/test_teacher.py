@@ -13,7 +13,8 @@ from toolorchestra.parsing import parse_output
 from toolorchestra.policies import FunctionPolicy, RandomCalls
 from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.format import CompactChatML
-from toolorchestra.policies.tokens.grammar import CallConstraint, GuidanceMatchers, call_segments
+from toolorchestra.policies.tokens.grammar import CallConstraint, call_segments
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.policies.tokens.teacher import TeacherFactory, write_call
 from toolorchestra.tasks import Task
 

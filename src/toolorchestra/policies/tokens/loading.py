@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from toolorchestra.errors import UserError
 from toolorchestra.policies.tokens.format import ChatFormat, CompactChatML, TemplateFormat
-from toolorchestra.policies.tokens.grammar import GuidanceMatchers
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 
 FormatName = Literal["compact", "template"]
 _CARD = "orchestrator.json"

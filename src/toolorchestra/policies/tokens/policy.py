@@ -14,7 +14,8 @@ from toolorchestra.parsing import parse_output
 from toolorchestra.policies.tokens.constraint import CallOrText, FreeTurn, TurnConstraint
 from toolorchestra.policies.tokens.engine import EpisodeTokens, TokenEngine
 from toolorchestra.policies.tokens.format import ChatFormat
-from toolorchestra.policies.tokens.grammar import CallConstraint, GuidanceMatchers, call_segments
+from toolorchestra.policies.tokens.grammar import CallConstraint, call_segments
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.pricing import Price, Usage
 from toolorchestra.tasks import Task
 from toolorchestra.trajectory import ORCHESTRATOR, Action, Charge, SampledTurn

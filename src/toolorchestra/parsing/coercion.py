@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from toolorchestra.call_json import CallSyntaxError, decode_object
+from toolorchestra.parsing.call_json import CallSyntaxError, decode_object
 
 _MAX_HOPS = 32
 """References that follow each other, at most."""

@@ -18,10 +18,10 @@ from jsonschema import Draft202012Validator, FormatChecker, SchemaError, Validat
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from toolorchestra.call_json import kind_of
-from toolorchestra.coercion import coerce
 from toolorchestra.errors import UserError
 from toolorchestra.messages import ToolCall, ToolSpec
+from toolorchestra.parsing.call_json import kind_of
+from toolorchestra.parsing.coercion import coerce
 
 MAX_SCHEMA_CHARS = 200_000
 """Characters of a tool's schema as JSON, at most."""

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from toolorchestra.call_json import CallSyntaxError, ObjectScanner, decode_object, problem_of, well_formed
-from toolorchestra.call_reading import malformed_call, read_call
 from toolorchestra.messages import ToolCall, ToolSpec
-from toolorchestra.stream_events import (
+from toolorchestra.parsing.call_json import CallSyntaxError, ObjectScanner, decode_object, problem_of, well_formed
+from toolorchestra.parsing.events import (
     AllWasReasoning,
     CallArguments,
     CallEnd,
@@ -30,22 +29,7 @@ from toolorchestra.stream_events import (
     StreamEvent,
     collect,
 )
-
-__all__ = [
-    "MAX_CALLS",
-    "NORMAL_ENDS",
-    "AllWasReasoning",
-    "CallArguments",
-    "CallEnd",
-    "CallStart",
-    "ContentDelta",
-    "ParsedOutput",
-    "ReasoningDelta",
-    "StreamEvent",
-    "StreamParser",
-    "collect",
-    "parse_output",
-]
+from toolorchestra.parsing.reading import malformed_call, read_call
 
 MAX_CALLS = 128
 """Calls of one output that are carried out, at most; further ones are malformed."""
