@@ -29,9 +29,11 @@ def test_a_task_file_is_self_contained(tmp_path):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_kinds_are_equally_many_and_every_task_can_be_solved(split):
-    tasks = build_tasks(split, 500, 1)
-    assert Counter(task.kind for task in tasks) == dict.fromkeys(KINDS, 100)
+def test_the_kinds_take_turns_and_every_task_can_be_solved(split):
+    tasks = build_tasks(split, 490, 1)
+    # Training sees hard questions three times as often: wish and price decide there.
+    expected = {**dict.fromkeys(KINDS, 70), "hard": 210} if split == "train" else dict.fromkeys(KINDS, 98)
+    assert Counter(task.kind for task in tasks) == expected
     for task in tasks:
         on_offer = set(roles(task).values())
         assert 4 <= len(offers(task)) <= 6
@@ -82,7 +84,7 @@ def test_held_out_splits_share_nothing_with_training_where_they_must_not():
 
 
 def test_a_bank_is_asked_whole_before_anything_repeats():
-    tasks = build_tasks("train", 5 * len(questions("hard", "A")), 0)
+    tasks = build_tasks("test", 5 * len(questions("hard", "B")), 0)
     hard = [task.question for task in tasks if task.kind == "hard"]
     assert len(set(hard)) == len(hard)
 
@@ -99,6 +101,17 @@ def test_pairs_share_question_and_tools_and_differ_in_wish_or_prices():
     assert changes[True, False] > 30
     assert changes[False, True] > 5
     assert changes[True, True] > 5
+
+
+def test_hard_pairs_ask_once_for_the_dear_models_strengths_and_once_for_the_thinkers():
+    tasks = build_tasks("train", 400, 0, pairs=True)
+    contrasted = 0
+    for first, second in zip(tasks[::2], tasks[1::2], strict=True):
+        wishes = {Setting.read(first).wish, Setting.read(second).wish}
+        if first.kind == "hard" and {"thinker", "dear"} <= set(roles(first).values()) and "avoid-dear" in wishes:
+            assert wishes & {"balanced", "fast"}
+            contrasted += 1
+    assert contrasted > 20
 
 
 def test_wishes_have_paraphrases_and_to_avoid_the_dear_one_names_it_and_has_a_cheaper_thinker():

@@ -57,26 +57,31 @@ def build_tasks(split: Split, n: int, seed: int = 0, *, pairs: bool = False) -> 
 
 def _case(split: Split, seed: int, index: int) -> _Case:
     rng = random.Random(f"{split}/{seed}/{index}")
-    kind = _kind(index, split, seed)
+    kind, number = _turn(index, split, seed)
     style = _STYLES.get(split, Style())
-    question = _question(kind, index, split, seed, rng)
+    question = _question(kind, number, split, seed, rng)
     return _Case(f"{split}-{seed}-{index}", split, question, draw_offers(rng, kind, style), style, rng)
 
 
-def _kind(index: int, split: str, seed: int) -> str:
-    """The kinds in turn, in random order. Training sees hard questions more often: wish and price decide there."""
+def _turn(index: int, split: str, seed: int) -> tuple[str, int]:
+    """The kind of a case, and how many cases of this kind came before it.
+
+    The kinds take turns, in random order. Training sees hard questions more often: wish and price decide there.
+    """
     kinds = [*KINDS, "hard", "hard"] if split == "train" else list(KINDS)
-    order = random.Random(f"{split}/{seed}/kinds/{index // len(kinds)}").sample(kinds, len(kinds))
-    return order[index % len(kinds)]
+    lap, place = divmod(index, len(kinds))
+    order = random.Random(f"{split}/{seed}/kinds/{lap}").sample(kinds, len(kinds))
+    kind = order[place]
+    return kind, lap * kinds.count(kind) + order[:place].count(kind)
 
 
-def _question(kind: str, index: int, split: str, seed: int, rng: random.Random) -> Question:
+def _question(kind: str, number: int, split: str, seed: int, rng: random.Random) -> Question:
     part: Part = "A" if split == "train" else "B"
     if kind == "arithmetic":
         return arithmetic(rng, part)
     bank = questions(kind, part)
     # Walk through the bank in random order, so that nothing repeats before all was asked.
-    lap, place = divmod(index // len(KINDS), len(bank))
+    lap, place = divmod(number, len(bank))
     return random.Random(f"{split}/{seed}/{kind}/{lap}").sample(bank, len(bank))[place]
 
 
@@ -87,7 +92,9 @@ def _tasks_of(case: _Case, size: int) -> list[Task]:
     tasks = [_task(case, f"{case.name}a", offers, wish, seed)]
     if size > 1 and case.question.kind == "hard" and AVOID_DEAR in _wishes(offers):
         # Where both are on offer, one of the pair asks for the dear model's strengths and one for the thinker's.
-        pair = [rng.choice((WISHES["balanced"], WISHES["fast"])), rng.choice((WISHES["thrift"], AVOID_DEAR, AVOID_DEAR))]
+        for_dear = rng.choice((WISHES["balanced"], WISHES["fast"]))
+        for_thinker = rng.choice((WISHES["thrift"], AVOID_DEAR, AVOID_DEAR))
+        pair = [for_dear, for_thinker]
         rng.shuffle(pair)
         return [_task(case, f"{case.name}{place}", offers, wish, seed) for place, wish in zip("ab", pair, strict=True)]
     if size > 1:

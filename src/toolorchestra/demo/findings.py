@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ def _claims(by_split: Mapping[str, Runs], tasks: Mapping[str, Task]) -> list[Cla
             "Reward above the warm start's",
             _number(better),
             "above 0 by more than the interval",
-            None if better is None else better.low > 0,
+            None if better is None or better.low is None else better.low > 0,
         ),
     ]
     for split in ("test", "heldout_tools", "heldout_prices"):
@@ -203,12 +203,14 @@ def _by_need_claim(split: str, trajectories: Sequence[Trajectory], tasks: Mappin
 def _wish_claim(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task]) -> Claim:
     shares = {wish: _dear_share(trajectories, tasks, wish) for wish in ("balanced", "avoid-dear")}
     balanced, avoided = shares["balanced"], shares["avoid-dear"]
-    known = balanced is not None and avoided is not None
+    met = None
+    if balanced is not None and avoided is not None:
+        met = balanced.value > 0 and avoided.value <= balanced.value / 2
     return Claim(
         "Share of tasks that call the dear model, when asked not to",
         f"{_percent(balanced)} without the wish, {_percent(avoided)} with it",
         "falls by half or more",
-        avoided.value <= balanced.value / 2 and balanced.value > 0 if known and balanced and avoided else None,
+        met,
     )
 
 
@@ -273,14 +275,20 @@ def _examples(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task]) -> 
 
 
 def _points(value: Estimate | None) -> str:
-    if value is None:
-        return "not measured"
-    return f"{value.value * 100:+.1f} points (95%: {value.low * 100:+.1f} to {value.high * 100:+.1f})"
+    return _shown(value, lambda number: f"{100 * number:+.1f}", unit=" points")
 
 
 def _percent(value: Estimate | None) -> str:
-    return "not measured" if value is None else f"{value.value:.0%} (95%: {value.low:.0%} to {value.high:.0%})"
+    return _shown(value, lambda number: f"{number:.0%}")
 
 
 def _number(value: Estimate | None) -> str:
-    return "not measured" if value is None else f"{value.value:+.2f} (95%: {value.low:+.2f} to {value.high:+.2f})"
+    return _shown(value, lambda number: f"{number:+.2f}")
+
+
+def _shown(value: Estimate | None, form: Callable[[float], str], *, unit: str = "") -> str:
+    if value is None:
+        return "not measured"
+    if value.low is None or value.high is None:
+        return f"{form(value.value)}{unit}"
+    return f"{form(value.value)}{unit} (95%: {form(value.low)} to {form(value.high)})"

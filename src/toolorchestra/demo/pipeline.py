@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.config import TrainingSettings, WarmStartSettings
-from toolorchestra.demo.build import SPLITS, build_tasks, under_both_wishes
+from toolorchestra.demo.build import SPLITS, Split, build_tasks, under_both_wishes
 from toolorchestra.demo.findings import write_findings
 from toolorchestra.demo.market import Market, roles
 from toolorchestra.demo.systems import LIMITS, ORCHESTRATOR_PRICE, systems
@@ -39,7 +39,7 @@ class DemoPlan:
 
     seed: int
     training_tasks: int
-    held_out: Mapping[str, int]
+    held_out: Mapping[Split, int]
     wish_tasks: int
     training: TrainingSettings
     concurrency: int = 48
@@ -80,7 +80,7 @@ def demo_plan(*, quick: bool = False, seed: int = 0) -> DemoPlan:
         seed=seed,
         save_every=10,
     )
-    held_out = {split: 10 if quick else 80 for split in SPLITS if split != "train"}
+    held_out: dict[Split, int] = {split: 10 if quick else 80 for split in SPLITS if split != "train"}
     return DemoPlan(seed, 200 if quick else 2000, held_out, 5 if quick else 40, training)
 
 
@@ -139,7 +139,9 @@ class DemoTasks:
     def of(cls, plan: DemoPlan) -> DemoTasks:
         """The tasks of a plan: the same for the same seed."""
         train = build_tasks("train", plan.training_tasks, seed=plan.seed, pairs=True)
-        held_out = {split: build_tasks(split, count, seed=plan.seed) for split, count in plan.held_out.items()}  # type: ignore[arg-type]
+        held_out: dict[str, tuple[Task, ...]] = {}
+        for split, count in plan.held_out.items():
+            held_out[split] = build_tasks(split, count, seed=plan.seed)
         wishes = under_both_wishes(build_tasks("test", 40 * plan.wish_tasks, seed=plan.seed + 1), plan.wish_tasks)
         return cls(train, {**held_out, "wishes": wishes})
 
