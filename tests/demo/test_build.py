@@ -5,6 +5,7 @@ import pytest
 
 from toolorchestra.demo import KINDS, ROLES, SPLITS, Setting, build_tasks, price_per_call, roles
 from toolorchestra.demo.bank import questions
+from toolorchestra.demo.build import BLOCK
 from toolorchestra.demo.wishes import WISHES
 from toolorchestra.errors import UserError
 from toolorchestra.tasks import Task, read_tasks, write_tasks
@@ -30,10 +31,8 @@ def test_a_task_file_is_self_contained(tmp_path):
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_kinds_take_turns_and_every_task_can_be_solved(split):
-    tasks = build_tasks(split, 490, 1)
-    # Training sees hard questions three times as often: wish and price decide there.
-    expected = {**dict.fromkeys(KINDS, 70), "hard": 210} if split == "train" else dict.fromkeys(KINDS, 98)
-    assert Counter(task.kind for task in tasks) == expected
+    tasks = build_tasks(split, 500, 1)
+    assert Counter(task.kind for task in tasks) == dict.fromkeys(KINDS, 100)
     for task in tasks:
         on_offer = set(roles(task).values())
         assert 4 <= len(offers(task)) <= 6
@@ -89,10 +88,26 @@ def test_a_bank_is_asked_whole_before_anything_repeats():
     assert len(set(hard)) == len(hard)
 
 
+def pairs_of(tasks):
+    """The hard questions that come twice in a row."""
+    return [
+        (first, second)
+        for first, second in zip(tasks, tasks[1:], strict=False)
+        if first.kind == "hard" and first.question == second.question
+    ]
+
+
+def test_a_block_has_one_task_of_every_kind_and_a_second_hard_one():
+    tasks = build_tasks("train", 40 * BLOCK, 0, pairs=True)
+    for start in range(0, len(tasks), BLOCK):
+        block = tasks[start : start + BLOCK]
+        assert Counter(task.kind for task in block) == {**dict.fromkeys(KINDS, 1), "hard": 2}
+        assert len(pairs_of(block)) == 1
+
+
 def test_pairs_share_question_and_tools_and_differ_in_wish_or_prices():
-    tasks = build_tasks("train", 200, 0, pairs=True)
     changes = Counter()
-    for first, second in zip(tasks[::2], tasks[1::2], strict=True):
+    for first, second in pairs_of(build_tasks("train", 200 * BLOCK, 0, pairs=True)):
         before, after = Setting.read(first), Setting.read(second)
         assert (first.question, first.tools, before.seed) == (second.question, second.tools, after.seed)
         wish, prices = before.wish != after.wish, price_per_call(first) != price_per_call(second)
@@ -103,12 +118,11 @@ def test_pairs_share_question_and_tools_and_differ_in_wish_or_prices():
     assert changes[True, True] > 5
 
 
-def test_hard_pairs_ask_once_for_the_dear_models_strengths_and_once_for_the_thinkers():
-    tasks = build_tasks("train", 400, 0, pairs=True)
+def test_pairs_ask_once_for_the_dear_models_strengths_and_once_for_the_thinkers():
     contrasted = 0
-    for first, second in zip(tasks[::2], tasks[1::2], strict=True):
+    for first, second in pairs_of(build_tasks("train", 200 * BLOCK, 0, pairs=True)):
         wishes = {Setting.read(first).wish, Setting.read(second).wish}
-        if first.kind == "hard" and "avoid-dear" in wishes and price_per_call(first) == price_per_call(second):
+        if "avoid-dear" in wishes and price_per_call(first) == price_per_call(second):
             assert wishes & {"balanced", "fast"}
             contrasted += 1
     assert contrasted > 20

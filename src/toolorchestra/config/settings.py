@@ -51,7 +51,7 @@ class LimitsSettings(Section):
     turns: int = Field(default=50, ge=1)
     """Turns."""
     tokens: int | None = Field(default=None, ge=1)
-    """Tokens that the orchestrator reads and writes; ``null`` for no limit."""
+    """Tokens of all charges, read and written: the orchestrator's and those of every model it calls."""
     usd: Dollars | None = None
     """Dollars; ``null`` for no limit."""
     seconds: float | None = Field(default=None, gt=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from typing import Literal
 
 from toolorchestra.demo.bank import KINDS, Part, Question, arithmetic, questions
@@ -16,6 +17,9 @@ from toolorchestra.tasks import Task
 
 Split = Literal["train", "test", "heldout_tools", "heldout_prices"]
 SPLITS: tuple[Split, ...] = ("train", "test", "heldout_tools", "heldout_prices")
+
+BLOCK = len(KINDS) + 1
+"""Tasks of one block of :func:`build_tasks` with ``pairs``."""
 
 _STYLES = {"heldout_tools": Style(held_out_names=True), "heldout_prices": Style(held_out_prices=True)}
 
@@ -40,8 +44,9 @@ def build_tasks(split: Split, n: int, seed: int = 0, *, pairs: bool = False) -> 
             (other names, descriptions and wordings), ``heldout_prices`` (prices outside of the training range).
         n: How many.
         seed: Other seeds give other tasks.
-        pairs: Whether every two tasks in a row share question and tools, and differ in the wish, the prices or both, so
-            that a batch contrasts them.
+        pairs: Whether hard questions come twice, with the same tools and another wish, other prices or both, so that
+            what is learned from them is the difference. The tasks then come in blocks of ``BLOCK``: one of every kind,
+            and a second hard one.
 
     Raises:
         UserError: The split is unknown, or ``n`` is below 1.
@@ -50,9 +55,9 @@ def build_tasks(split: Split, n: int, seed: int = 0, *, pairs: bool = False) -> 
         raise UserError(f"the demo has no split {split!r}; it has {', '.join(SPLITS)}")
     if n < 1:
         raise UserError(f"the number of tasks is {n}; use 1 or more")
-    size = 2 if pairs else 1
-    cases = (_case(split, seed, index) for index in range(-(-n // size)))
-    return tuple(task for case in cases for task in _tasks_of(case, size))[:n]
+    cases = (_case(split, seed, index) for index in count())
+    tasks = (task for case in cases for task in _tasks_of(case, 2 if pairs and case.question.kind == "hard" else 1))
+    return tuple(islice(tasks, n))
 
 
 def _case(split: Split, seed: int, index: int) -> _Case:
@@ -66,13 +71,10 @@ def _case(split: Split, seed: int, index: int) -> _Case:
 def _turn(index: int, split: str, seed: int) -> tuple[str, int]:
     """The kind of a case, and how many cases of this kind came before it.
 
-    The kinds take turns, in random order. Training sees hard questions more often: wish and price decide there.
+    Every five cases in a row are of the five kinds, in random order.
     """
-    kinds = [*KINDS, "hard", "hard"] if split == "train" else list(KINDS)
-    lap, place = divmod(index, len(kinds))
-    order = random.Random(f"{split}/{seed}/kinds/{lap}").sample(kinds, len(kinds))
-    kind = order[place]
-    return kind, lap * kinds.count(kind) + order[:place].count(kind)
+    lap, place = divmod(index, len(KINDS))
+    return random.Random(f"{split}/{seed}/kinds/{lap}").sample(KINDS, len(KINDS))[place], lap
 
 
 def _question(kind: str, number: int, split: str, seed: int, rng: random.Random) -> Question:
@@ -134,7 +136,7 @@ def _task(case: _Case, task_id: str, offers: Sequence[Offer], wish: Wish, seed: 
     )
 
 
-def under_both_wishes(tasks: Sequence[Task], count: int) -> tuple[Task, ...]:
+def under_both_wishes(tasks: Sequence[Task], wanted: int) -> tuple[Task, ...]:
     """Tasks asked twice: once with a balanced wish, once with the wish to do without the dear model.
 
     Only tasks that the dear model is needed for, or a slower and cheaper one, are taken: hard questions with both on
@@ -142,7 +144,7 @@ def under_both_wishes(tasks: Sequence[Task], count: int) -> tuple[Task, ...]:
 
     Args:
         tasks: To take them from, in order.
-        count: How many questions to take.
+        wanted: How many questions to take.
 
     Raises:
         UserError: There are not so many.
@@ -150,9 +152,9 @@ def under_both_wishes(tasks: Sequence[Task], count: int) -> tuple[Task, ...]:
     fitting = [task for task in tasks if task.kind == "hard" and AVOID_DEAR in _wishes(Setting.read(task).offers)]
     # One question stands in many markets; each is taken once before any is taken again.
     fitting = list({task.question: task for task in reversed(fitting)}.values())[::-1] + fitting
-    chosen = list(dict.fromkeys(task.id for task in fitting))[:count]
-    if len(chosen) < count:
-        raise UserError(f"{count} tasks were asked for under two wishes, and {len(chosen)} fit; give more tasks")
+    chosen = list(dict.fromkeys(task.id for task in fitting))[:wanted]
+    if len(chosen) < wanted:
+        raise UserError(f"{wanted} tasks were asked for under two wishes, and {len(chosen)} fit; give more tasks")
     by_id = {task.id: task for task in tasks}
     return tuple(_wished(by_id[task_id], wish) for task_id in chosen for wish in (WISHES["balanced"], AVOID_DEAR))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.config import TrainingSettings, WarmStartSettings
-from toolorchestra.demo.build import SPLITS, Split, build_tasks, under_both_wishes
+from toolorchestra.demo.build import BLOCK, SPLITS, Split, build_tasks, under_both_wishes
 from toolorchestra.demo.findings import write_findings
 from toolorchestra.demo.market import Market, roles
 from toolorchestra.demo.systems import LIMITS, ORCHESTRATOR_PRICE, systems
@@ -60,9 +60,9 @@ def demo_plan(*, quick: bool = False, seed: int = 0) -> DemoPlan:
     """The sizes of the demo; ``quick`` makes one that shows that everything works and learns next to nothing."""
     training = TrainingSettings(
         group_size=16,
-        tasks_per_step=4 if quick else 8,
-        steps=2 if quick else 50,
-        learning_rate=1.5e-4,
+        tasks_per_step=BLOCK if quick else 2 * BLOCK,
+        steps=2 if quick else 40,
+        learning_rate=1e-4,
         schedule="linear",
         mean_over="sampled",
         weight_decay=0.0,
@@ -70,7 +70,7 @@ def demo_plan(*, quick: bool = False, seed: int = 0) -> DemoPlan:
         entropy_bonus=0.05,
         train_layers=12,
         warm_start=WarmStartSettings(
-            tasks=20 if quick else 160,
+            tasks=24 if quick else 162,
             samples=32,
             rounds=1 if quick else 6,
             per_task=2,
@@ -81,7 +81,7 @@ def demo_plan(*, quick: bool = False, seed: int = 0) -> DemoPlan:
         save_every=10,
     )
     held_out: dict[Split, int] = {split: 10 if quick else 80 for split in SPLITS if split != "train"}
-    return DemoPlan(seed, 200 if quick else 2000, held_out, 5 if quick else 40, training)
+    return DemoPlan(seed, 240 if quick else 2400, held_out, 5 if quick else 40, training)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _train(
         price=ORCHESTRATOR_PRICE,
         speed=DecodingSpeed(),
         label=lambda task, tool: roles(task).get(tool, tool),
-        run_length=2,
+        run_length=BLOCK,
     )
     return train(job, lambda step: tell(DemoProgress(step.phase, step.done, step.total, step.metrics)))
 

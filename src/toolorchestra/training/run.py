@@ -259,8 +259,9 @@ def _run(
     def keep(trajectory: Trajectory) -> None:
         nonlocal done
         done += 1
+        trajectory = trajectory if keep_tokens else without_tokens(trajectory)
         found[trajectory.group, trajectory.sample] = trajectory
-        store.append(trajectory_to_json(trajectory if keep_tokens else without_tokens(trajectory)))
+        store.append(trajectory_to_json(trajectory))
         if phase:
             report(TrainingProgress(phase, done, len(requests)))
 
