@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -92,7 +93,7 @@ def pairs_of(tasks):
     """The hard questions that come twice in a row."""
     return [
         (first, second)
-        for first, second in zip(tasks, tasks[1:], strict=False)
+        for first, second in pairwise(tasks)
         if first.kind == "hard" and first.question == second.question
     ]
 

@@ -56,7 +56,7 @@ def test_small_passes_are_recomputed_and_give_the_same(learner, sequences, grads
     found = []
     for bound in (100_000, 40):
         learner.zero_grad()
-        scores = score_choices(learner, sequences, tokens_per_pass=bound)
+        scores = score_choices(learner, sequences, tokens_per_pass=bound, tokens_held=bound)
         scores.logps.sum().backward()
         found.append((scores.logps.detach(), grads(learner)))
     assert len(calls) == 3, "one pass for each group of the small bound, none where one pass does"

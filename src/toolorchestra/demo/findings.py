@@ -18,6 +18,7 @@ from toolorchestra.evaluation import (
     Example,
     ReportData,
     Split,
+    curve_row,
     difference,
     mean,
     pooled_rewards,
@@ -54,7 +55,8 @@ NEEDED = {
 DESCRIPTIONS = {
     TRAINED: "SmolLM2-135M after the warm start and GRPO",
     WARM: "the same model before GRPO: supervised on verified traces only",
-    DEAREST: "the dearest model for everything",
+    DEAREST: "the model with the highest price in each task's market, for everything",
+    "always dear": "the expert model for everything, the cheaper one where there are two",
     "oracle": "knows every outcome beforehand and takes the plan with the highest reward",
     "by need": "a rule written by hand that is told each task's kind",
     "random": "random tools, random arguments",
@@ -82,7 +84,7 @@ def write_findings(folder: Path) -> list[Claim]:
         reference=DEAREST,
         descriptions=DESCRIPTIONS,
         splits=splits,
-        learning=[_curve(row) for row in JsonLines(folder / "training" / "metrics.jsonl").read()],
+        learning=[curve_row(row) for row in JsonLines(folder / "training" / "metrics.jsonl").read()],
         adherence=_adherence(by_split["wishes"], tasks),
         adherence_of="tasks that call the dear model",
         claims=claims,
@@ -234,6 +236,8 @@ def _first_calls(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task]) 
     counts: dict[str, Counter[str]] = {}
     for trajectory in trajectories:
         needed = NEEDED.get(trajectory.kind)
+        if trajectory.status == "missing":
+            continue
         if needed is not None and not set(needed) & set(roles(tasks[trajectory.task_id]).values()):
             continue
         first = next(
@@ -249,17 +253,6 @@ def _per_task(trajectories: Sequence[Trajectory], value: Any) -> dict[str, list[
         if trajectory.status != "missing":
             values.setdefault(trajectory.task_id, []).append(value(trajectory))
     return values
-
-
-def _curve(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A training step as the report draws it."""
-    calls: Counter[str] = Counter()
-    for by_tool in row.get("calls", {}).values():
-        calls.update(by_tool)
-    kinds = max(1, len(row.get("calls", {})))
-    curve = {key: row.get(key) for key in ("step", "reward", "accuracy", "cost_usd", "latency_s", "entropy")}
-    curve["kept_groups"] = row.get("groups_kept")
-    return {**curve, **{f"calls.{tool}": number / kinds for tool, number in calls.items()}}
 
 
 def _examples(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task]) -> list[Example]:

@@ -61,7 +61,7 @@ def demo_plan(*, quick: bool = False, seed: int = 0) -> DemoPlan:
     training = TrainingSettings(
         group_size=16,
         tasks_per_step=BLOCK if quick else 2 * BLOCK,
-        steps=2 if quick else 40,
+        steps=2 if quick else 36,
         learning_rate=1e-4,
         schedule="linear",
         mean_over="sampled",
@@ -70,10 +70,10 @@ def demo_plan(*, quick: bool = False, seed: int = 0) -> DemoPlan:
         entropy_bonus=0.05,
         train_layers=12,
         warm_start=WarmStartSettings(
-            tasks=24 if quick else 162,
-            samples=32,
-            rounds=1 if quick else 6,
-            per_task=2,
+            tasks=24 if quick else 300,
+            samples=24,
+            rounds=1 if quick else 8,
+            per_task=1,
             learning_rate=2e-4,
             batch_size=16,
         ),

@@ -190,6 +190,31 @@ class OracleFactory:
         return PlanPolicy(self.best[task.id])
 
 
+@dataclass(frozen=True, slots=True)
+class LazyOracle:
+    """The oracle that works out a task's best plan when it is asked, by playing all of them in the market."""
+
+    market: Market
+    name: str = "oracle"
+
+    def episode(self, task: Task, sample: int) -> _LazyOraclePolicy:
+        """Plays the task's best plan."""
+        return _LazyOraclePolicy(self.market, task)
+
+
+@dataclass(slots=True)
+class _LazyOraclePolicy:
+    market: Market
+    task: Task
+    _best: PlanPolicy | None = None
+    virtual_clock: bool = True
+
+    async def act(self, history: Sequence[Message], tools: Sequence[ToolSpec]) -> Action:
+        if self._best is None:
+            self._best = PlanPolicy((await value_plans(self.market, self.task))[0].plan)
+        return await self._best.act(history, tools)
+
+
 async def best_plans(market: Market, tasks: Sequence[Task]) -> dict[str, Plan]:
     """The plan with the highest reward of every task."""
     return {task.id: (await value_plans(market, task))[0].plan for task in tasks}

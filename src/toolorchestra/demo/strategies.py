@@ -1,7 +1,6 @@
 """Rules that pick a plan for any demo task without knowing what the models know: what a sensible person would do.
 
-Unlike the oracle they see no outcome. They say what there is to gain over calling one model always, and ``by_need`` is
-the teacher of a warm start.
+Unlike the oracle they see no outcome. They say what there is to gain over calling one model always.
 """
 
 from __future__ import annotations
@@ -22,6 +21,11 @@ def always(role: str) -> Strategy:
     nearest = {"small": ("small", "thinker", "dear"), "thinker": ("thinker", "dear", "small")}
     order = nearest.get(role, ("dear", "thinker", "small"))
     return lambda task: Plan((_planned(_first_of(Setting.read(task), order)),))
+
+
+def dearest(task: Task) -> Plan:
+    """The model with the highest price in the task's market, whatever its role."""
+    return Plan((_planned(models(Setting.read(task).offers)[-1]),))
 
 
 def cascade(task: Task) -> Plan:
@@ -52,6 +56,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "always small": always("small"),
     "always thinker": always("thinker"),
     "always dear": always("dear"),
+    "always dearest": dearest,
     "small, dear if unsure": cascade,
     "by need": by_need,
 }

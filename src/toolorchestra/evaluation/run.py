@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,11 +176,7 @@ def write_results(path: Path, results: Results, *, title: str, command: str = ""
 
 def curve_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A line of the training log as :class:`ReportData` wants it: calls a rollout by tool, over all kinds of task."""
-    by_kind = row.get("calls") or {}
-    totals: Counter[str] = Counter()
-    for by_tool in by_kind.values():
-        totals.update(by_tool)
-    calls = {f"calls.{tool}": number / len(by_kind) for tool, number in totals.items()}
+    calls = {f"calls.{tool}": number for tool, number in (row.get("calls_per_rollout") or {}).items()}
     return {**row, "kept_groups": row.get("groups_kept"), **calls}
 
 
@@ -244,8 +239,9 @@ def _dearest_alone(systems: Mapping[str, Sequence[Trajectory]]) -> str | None:
     spent = {}
     for name, trajectories in systems.items():
         costs = [trajectory.cost_usd for trajectory in trajectories if trajectory.status != "missing"]
-        if name.startswith(_ALONE) and costs:
-            spent[name] = sum(float(cost or 0) for cost in costs) / len(costs)
+        known = [float(cost) for cost in costs if cost is not None]
+        if name.startswith(_ALONE) and known and len(known) == len(costs):
+            spent[name] = sum(known) / len(known)
     return max(spent, key=lambda name: spent[name], default=None)
 
 

@@ -143,6 +143,7 @@ def step_metrics(
         "groups_kept": sum(score.kept for _, score in scores),
         "left_out": dict(left_out),
         "calls": _calls(present, tasks, label),
+        "calls_per_rollout": _calls_per_rollout(present, tasks, label),
     }
 
 
@@ -172,6 +173,14 @@ def _calls(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task], label:
         kind: {tool: number / totals[kind] for tool, number in sorted(counter.items())}
         for kind, counter in sorted(counts.items())
     }
+
+
+def _calls_per_rollout(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task], label: Label) -> dict[str, float]:
+    counter: Counter[str] = Counter()
+    for trajectory in trajectories:
+        for tool, number in trajectory.calls.items():
+            counter[label(tasks[trajectory.task_id], tool)] += number
+    return {tool: number / len(trajectories) for tool, number in sorted(counter.items())}
 
 
 def _mean(values: Sequence[float]) -> float | None:

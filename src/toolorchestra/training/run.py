@@ -12,7 +12,7 @@ from typing import Any
 
 from toolorchestra.config import TrainingSettings, WarmStartSettings
 from toolorchestra.environments.base import Environment
-from toolorchestra.errors import UserError
+from toolorchestra.errors import ModelFacingError, UserError
 from toolorchestra.files import JsonLines, write_atomic
 from toolorchestra.limits import Limits
 from toolorchestra.policies import PolicyFactory, RandomCalls
@@ -20,7 +20,7 @@ from toolorchestra.policies.tokens.copy import SamplingCopy, train_top_layers
 from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.loading import TokenModel, load_token_model
 from toolorchestra.policies.tokens.policy import Decoding, DecodingSpeed, TokenPolicyFactory
-from toolorchestra.policies.tokens.teacher import TeacherFactory
+from toolorchestra.policies.tokens.teacher import with_tokens
 from toolorchestra.pricing import Price
 from toolorchestra.records import trajectory_from_json, trajectory_to_json
 from toolorchestra.rewards import RewardSettings
@@ -29,9 +29,9 @@ from toolorchestra.tasks import Task, tasks_hash
 from toolorchestra.training.collect import Label, build_batch, pick_tasks, tool_as_is
 from toolorchestra.training.log import StepLog
 from toolorchestra.training.sequences import TrainingSequence
-from toolorchestra.training.traces import shortest_verified
+from toolorchestra.training.traces import best_verified
 from toolorchestra.training.warm_start import verified, warm_start
-from toolorchestra.trajectory import Trajectory, without_tokens
+from toolorchestra.trajectory import Trajectory
 
 VISIT = "step-{:06d}"
 
@@ -74,6 +74,7 @@ class TrainingJob:
         label: Names tools in the metrics.
         run_length: Tasks that stand next to each other and stay together in a step.
         concurrency: Episodes at once.
+        max_tokens: Bound on a turn's free text.
     """
 
     folder: Path
@@ -89,6 +90,7 @@ class TrainingJob:
     label: Label = tool_as_is
     run_length: int = 1
     concurrency: int = 128
+    max_tokens: int = 512
 
 
 def train(job: TrainingJob, on_progress: OnProgress | None = None) -> Path:
@@ -143,14 +145,11 @@ def _warm_start(job: TrainingJob, report: OnProgress) -> Path:
         return folder
     learner = load_token_model(job.base)
     train_top_layers(learner.model, job.settings.train_layers)
-    teacher = TeacherFactory(job.teacher or RandomCalls(seed=job.settings.seed), learner.format, learner.matchers)
     tasks = pick_tasks(job.tasks, 0, min(settings.tasks, len(job.tasks)), job.settings.seed, run_length=job.run_length)
-    found = _explore(job, teacher, tasks, settings, report)
-    kept = shortest_verified(found, per_task=settings.per_task)
-    # Tokens are made again for the few traces that are kept: a file with those of all would be a hundred times as big.
-    by_id = {task.id: task for task in tasks}
-    again = [EpisodeRequest(by_id[each.task_id], each.sample, each.group) for each in kept]
-    traces = verified(asyncio.run(_episodes(job, teacher, again, None)))
+    found = _explore(job, job.teacher or RandomCalls(seed=job.settings.seed), tasks, settings, report)
+    best = best_verified(found, {task.id: task for task in tasks}, per_task=settings.per_task)
+    traces = verified([each for each in (_with_tokens(trace, learner) for trace in best) if each is not None])
+    (job.folder / "warm_start.jsonl").unlink(missing_ok=True)  # of a warm start that was killed
     log = JsonLines(job.folder / "warm_start.jsonl")
 
     def on_step(step: int, steps: int, loss: float) -> None:
@@ -161,6 +160,14 @@ def _warm_start(job: TrainingJob, report: OnProgress) -> Path:
     log.close()
     learner.save(folder)
     return folder
+
+
+def _with_tokens(trajectory: Trajectory, learner: TokenModel) -> Trajectory | None:
+    """The trace in the learner's tokens; ``None`` where its grammar does not allow what the explorer did."""
+    try:
+        return with_tokens(trajectory, learner.format, learner.matchers)
+    except ModelFacingError:
+        return None
 
 
 def _explore(
@@ -179,7 +186,7 @@ def _explore(
         if not open_tasks:
             break
         requests = group_requests(open_tasks, settings.samples, label="warm", first_sample=number * settings.samples)
-        found += _run(job, teacher, requests, store, "traces", report, keep_tokens=False)
+        found += _run(job, teacher, requests, store, "traces", report)
     return found
 
 
@@ -215,6 +222,7 @@ class Collector:
             learner.matchers,
             decoding=job.decoding,
             temperature=job.settings.temperature,
+            max_tokens=job.max_tokens,
             seed=job.settings.seed,
             price=job.price,
             speed=job.speed,
@@ -243,15 +251,14 @@ def _run(
     store: JsonLines,
     phase: str,
     report: OnProgress,
-    *,
-    keep_tokens: bool = True,
 ) -> list[Trajectory]:
     """Run what the store does not hold yet; in the order of the requests. Missing ones are tried again."""
     store.path.parent.mkdir(parents=True, exist_ok=True)
     found: dict[tuple[str, int], Trajectory] = {}
     for number, row in enumerate(store.read(), start=1):
         trajectory = trajectory_from_json(row, where=f"{store.path}:{number}")
-        found[trajectory.group, trajectory.sample] = trajectory
+        if trajectory.status != "missing":
+            found[trajectory.group, trajectory.sample] = trajectory
 
     left = [request for request in requests if (request.group, request.sample) not in found]
     done = len(requests) - len(left)
@@ -259,7 +266,6 @@ def _run(
     def keep(trajectory: Trajectory) -> None:
         nonlocal done
         done += 1
-        trajectory = trajectory if keep_tokens else without_tokens(trajectory)
         found[trajectory.group, trajectory.sample] = trajectory
         store.append(trajectory_to_json(trajectory))
         if phase:

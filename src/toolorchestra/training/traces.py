@@ -1,38 +1,55 @@
-"""Traces for the warm start: a scripted explorer's rollouts, of which the shortest that solved their task are kept."""
+"""Traces for the warm start: of a scripted explorer's rollouts, the best that solved each task."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from toolorchestra.errors import UserError
+from toolorchestra.rewards import RewardSettings, score_group
+from toolorchestra.tasks import Task
+from toolorchestra.training.collect import tool_names
 from toolorchestra.trajectory import Trajectory
 
+Worth = dict[int, float]
+"""What each rollout of a task is worth, by the rollout's number."""
 
-def shortest_verified(trajectories: Sequence[Trajectory], *, per_task: int) -> list[Trajectory]:
-    """For every task, its shortest solving rollouts that did different things; of equally short ones the cheapest.
 
-    Short ones are kept because an explorer wanders: a call that did not help is no example.
+def best_verified(trajectories: Sequence[Trajectory], tasks: Mapping[str, Task], *, per_task: int) -> list[Trajectory]:
+    """For every task, its shortest solving rollouts; of equally short ones those with the highest reward.
+
+    Short ones are kept because an explorer wanders: a call that did not help is no example. The reward is that of the
+    task's own preference among all of its rollouts.
 
     Args:
         trajectories: Rollouts of an explorer. Missing, unsolved and malformed ones are left out.
-        per_task: How many to keep of a task.
+        tasks: By id.
+        per_task: How many to keep of a task, each of which did something else.
     """
+    by_task: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        by_task.setdefault(trajectory.task_id, []).append(trajectory)
     kept: list[Trajectory] = []
-    done: dict[str, set[str]] = {}
-    for trajectory in sorted(trajectories, key=_length_and_cost):
-        if not trajectory.solved or trajectory.status != "done" or trajectory.malformed_calls:
-            continue
-        ways = done.setdefault(trajectory.task_id, set())
-        way = _what_it_did(trajectory)
-        if way not in ways and len(ways) < per_task:
-            ways.add(way)
-            kept.append(trajectory)
-    return sorted(kept, key=lambda each: (each.task_id, each.sample))
+    for task_id, members in by_task.items():
+        worth = _worth(members, tasks[task_id])
+        good = [each for each in members if each.solved and each.status == "done" and not each.malformed_calls]
+        good.sort(key=lambda each: (len(each.steps), -worth[each.sample], each.sample))
+        ways: dict[str, Trajectory] = {}
+        for trajectory in good:
+            ways.setdefault(_what_it_did(trajectory), trajectory)
+        kept.extend(list(ways.values())[:per_task])
+    return kept
 
 
-def _length_and_cost(trajectory: Trajectory) -> tuple[int, float]:
-    usd = trajectory.cost_usd
-    return len(trajectory.steps), float("inf") if usd is None else float(usd)
+def _worth(members: Sequence[Trajectory], task: Task) -> Worth:
+    try:
+        score = score_group(members, task.preference, tool_names(members, task.preference), RewardSettings())
+    except UserError:  # a cost is unknown, so rewards are too: the length alone decides
+        return dict.fromkeys((each.sample for each in members), 0.0)
+    rewards = np.nan_to_num(score.rewards).tolist()
+    return {each.sample: reward for each, reward in zip(members, rewards, strict=True)}
 
 
 def _what_it_did(trajectory: Trajectory) -> str:

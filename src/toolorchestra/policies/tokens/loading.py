@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -39,8 +40,9 @@ class TokenModel:
 
     def save(self, folder: Path) -> None:
         """Write weights, tokenizer and format in one piece: the folder is there whole or not at all."""
-        part = folder.with_name(folder.name + ".part")
-        _remove(part)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))  # its own, if two do this at once
+        part.chmod(0o755)
         self.model.save_pretrained(part)
         self.tokenizer.save_pretrained(part)
         (part / _CARD).write_text(json.dumps({"format": self.format_name}), encoding="utf-8")

@@ -17,7 +17,7 @@ from toolorchestra.policies.base import Policy, PolicyFactory
 from toolorchestra.policies.tokens.format import ChatFormat
 from toolorchestra.policies.tokens.grammar import CALL_END, CALL_START, CallConstraint, Forced, Matcher, call_segments
 from toolorchestra.tasks import Task
-from toolorchestra.trajectory import Action, AllowedTokens, SampledTurn
+from toolorchestra.trajectory import Action, AllowedTokens, SampledTurn, Step, Trajectory
 
 _LONGEST_TOKEN = 32
 
@@ -67,23 +67,50 @@ class TeacherPolicy:
                 grammar. The episode is then lost, not the run.
         """
         action = await self.teacher.act(history, tools)
-        calls = action.message.tool_calls
-        if len(calls) != 1:
-            raise ModelFacingError(
-                f"the teacher {self.factory.name!r} made {len(calls)} calls in a turn; traces for constrained decoding "
-                "need exactly one"
-            )
-        chat = self.factory.format
-        context: list[int] | None = None
-        continues = self._seen > 0
-        if continues:
-            context = chat.bridge(history[: self._seen], history[self._seen :], tools, closed=True)
-        if context is None:
-            context, continues = chat.prompt(history, tools), False
+        spoken = _spoken(action, history, tools, self._seen, self.factory.format, self.factory.matchers)
         self._seen = len(history) + 1
-        constraint = CallConstraint(call_segments(tools), chat.encode, self.factory.matchers, chat.end)
-        call = _in_schema_order(calls[0], tools)
-        return replace(action, tokens=write_call(constraint, chat, call, context, continues=continues))
+        return spoken
+
+
+def with_tokens(trajectory: Trajectory, chat: ChatFormat, matchers: Callable[[str], Matcher]) -> Trajectory:
+    """A finished rollout of a scripted policy, with the tokens of its turns: from its record, nothing is run again.
+
+    Raises:
+        ModelFacingError: A turn is not exactly one call that the grammar allows.
+    """
+    history, tools, seen = list(trajectory.start), trajectory.tools, 0
+    steps: list[Step] = []
+    for step in trajectory.steps:
+        steps.append(replace(step, action=_spoken(step.action, tuple(history), tools, seen, chat, matchers)))
+        seen = len(history) + 1
+        history.append(step.action.message)
+        if step.observation is not None:
+            history.extend(step.observation.messages)
+            tools = step.observation.tools
+    return replace(trajectory, steps=tuple(steps))
+
+
+def _spoken(
+    action: Action,
+    history: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    seen: int,
+    chat: ChatFormat,
+    matchers: Callable[[str], Matcher],
+) -> Action:
+    """An action with the tokens that say it, after the first ``seen`` messages were said."""
+    calls = action.message.tool_calls
+    if len(calls) != 1:
+        raise ModelFacingError(
+            f"the teacher made {len(calls)} calls in a turn; traces for constrained decoding need exactly one"
+        )
+    context = chat.bridge(history[:seen], history[seen:], tools, closed=True) if seen else None
+    continues = context is not None
+    if context is None:
+        context = chat.prompt(history, tools)
+    constraint = CallConstraint(call_segments(tools), chat.encode, matchers, chat.end)
+    call = _in_schema_order(calls[0], tools)
+    return replace(action, tokens=write_call(constraint, chat, call, context, continues=continues))
 
 
 def write_call(

@@ -43,6 +43,8 @@ def smollm2_folder(cache: Path | None = None) -> Path:
     model = AutoModelForCausalLM.from_pretrained(
         gguf.parent, gguf_file=gguf.name, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
     )
+    if (folder / "config.json").is_file():  # another process was quicker
+        return folder
     TokenModel(model, tokenizer, CompactChatML(tokenizer), "compact", GuidanceMatchers(tokenizer)).save(folder)
     return folder
 
