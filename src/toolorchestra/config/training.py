@@ -41,6 +41,8 @@ class TrainingSettings(Section):
     """Of AdamW."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate goes on: it stays, or falls to 0 over the steps."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Steps in which the learning rate rises from 0. AdamW's first steps are large whatever the gradient is."""
     weight_decay: float = Field(default=0.01, ge=0, le=1)
     """Of AdamW."""
     max_grad_norm: float = Field(default=1.0, gt=0)

@@ -48,6 +48,7 @@ def grpo_config(settings: TrainingSettings, folder: Path) -> GRPOConfig:
         max_steps=settings.steps,
         learning_rate=settings.learning_rate,
         lr_scheduler_type=settings.schedule,
+        warmup_steps=settings.warmup_steps,
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
         optim="adamw_torch_fused",
