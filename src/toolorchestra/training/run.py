@@ -15,6 +15,7 @@ from toolorchestra.environments.base import Environment
 from toolorchestra.errors import ModelFacingError, UserError
 from toolorchestra.files import JsonLines, write_atomic
 from toolorchestra.limits import Limits
+from toolorchestra.memory import return_memory
 from toolorchestra.policies import PolicyFactory, RandomCalls
 from toolorchestra.policies.tokens.copy import SamplingCopy, train_top_layers
 from toolorchestra.policies.tokens.engine import TokenEngine
@@ -159,6 +160,8 @@ def _warm_start(job: TrainingJob, report: OnProgress) -> Path:
     warm_start(learner.model, traces, settings, seed=job.settings.seed, on_step=on_step)
     log.close()
     learner.save(folder)
+    del learner
+    return_memory()
     return folder
 
 
@@ -241,6 +244,7 @@ class Collector:
         rewards = RewardSettings(std_floor=settings.std_floor, ddof=settings.ddof, malformed_vote=settings.masked_vote)
         batch = build_batch(trajectories, self._tasks, rewards, job.label)
         self._log.collected(batch.metrics)
+        return_memory()
         return batch.sequences
 
 
