@@ -145,6 +145,8 @@ def main() -> int:
     for part, name in PARTS.items():
         with console.status(name):
             results[part] = measure(part, options)
+        seconds = ", ".join(f"{step['step_s']:.1f}" for step in results[part]["steps"])
+        console.print(f"{name}: {seconds} s; the first warmed up")  # at once: what follows may be stopped
     rows = {part: summary(result) for part, result in results.items()}
     show(rows, console)
     same = same_rollouts(results)
