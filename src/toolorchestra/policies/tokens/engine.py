@@ -244,21 +244,31 @@ class TokenEngine:
             sequence.leaf = sequence.row.tree.extend(sequence.leaf, sequence.pending)
             sequence.pending = []
         self._compute(list({id(turn.sequence.row): turn.sequence.row for turn in choosing}.values()))
-        distributions: dict[Any, _Distribution] = {}
+        distributions = self._distributions(choosing)
         for turn in choosing:
-            self._choose(turn, distributions)
+            self._choose(turn, distributions[_what_is_chosen(turn)])
         finished += [turn for turn in choosing if not turn.run_to_choice()]
         return finished
 
-    def _choose(self, turn: _Turn, distributions: dict[Any, _Distribution]) -> None:
-        row, leaf = turn.sequence.row, turn.sequence.leaf
-        temperature = turn.temperature or 1.0
-        key = (row.index, leaf, temperature, turn.choice)
-        if key not in distributions:
-            index = allowed_index(turn.choice, self._head.out_features)
-            computed = log_distribution(self._head, row.hidden[leaf], index, temperature)
-            distributions[key] = _Distribution(index, computed.double().cpu().numpy())
-        index, logs = distributions[key]
+    def _distributions(self, turns: list[_Turn]) -> dict[Any, _Distribution]:
+        """One distribution a choice that is due.
+
+        Choices among the same tokens are computed together, since a free one reads the whole output layer.
+        """
+        alike: dict[tuple[float, AllowedTokens | None], dict[Any, torch.Tensor]] = {}
+        for turn in turns:
+            hidden = turn.sequence.row.hidden[turn.sequence.leaf]
+            alike.setdefault((turn.temperature or 1.0, turn.choice), {})[_what_is_chosen(turn)] = hidden
+        found: dict[Any, _Distribution] = {}
+        for (temperature, choice), places in alike.items():
+            index = allowed_index(choice, self._head.out_features)
+            logs = log_distribution(self._head, torch.stack(list(places.values())), index, temperature)
+            for key, row in zip(places, logs.double().cpu().numpy(), strict=True):
+                found[key] = _Distribution(index, row)
+        return found
+
+    def _choose(self, turn: _Turn, distribution: _Distribution) -> None:
+        index, logs = distribution
         if turn.temperature == 0:
             position = int(logs.argmax())
         else:
@@ -313,3 +323,8 @@ class TokenEngine:
             return self._free_rows.pop()
         self._row_count += 1
         return self._row_count - 1
+
+
+def _what_is_chosen(turn: _Turn) -> tuple[int, int, float, AllowedTokens | None]:
+    """Turns with the same key choose from the same distribution."""
+    return turn.sequence.row.index, turn.sequence.leaf, turn.temperature or 1.0, turn.choice
